@@ -13,6 +13,8 @@ import pytest
 from headway import Closed, NotFound, sync
 from headway.ledger.errors import SettingsError
 from headway.library import client as async_client
+from tests.library.contract import create_token
+from tests.surfaces.server_harness import Service
 
 ROOT = Path(__file__).parents[2]
 UNCLOSED = """
@@ -99,3 +101,35 @@ def test_every_method_has_a_twin() -> None:
     for name in ("ask", "ask_stream", "send_message"):
         ours, theirs = (inspect.signature(getattr(kind, name)) for kind in (sync.SyncClient, async_client.Client))
         assert ours.parameters == theirs.parameters
+
+
+def test_one_expression_is_enough(served_sqlite: Service) -> None:
+    """The client is referred to by its methods alone while they run."""
+    token = create_token(served_sqlite)
+    for number in range(20):
+        assert sync.connect(served_sqlite.url, token).todos.add(f"todo {number}").subject == f"todo {number}"
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name == "headway":
+            thread.join(60)
+    assert list_threads() == []
+
+
+def test_followers_of_a_client_that_is_closed_get_closed(served_sqlite: Service) -> None:
+    headway = sync.connect(served_sqlite.url, create_token(served_sqlite))
+    began, raised = threading.Event(), list[BaseException]()
+
+    def follow() -> None:
+        try:
+            for _event in headway.events.follow(after=0):
+                began.set()
+        except BaseException as error:  # noqa: BLE001  which one is the question
+            raised.append(error)
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    headway.todos.add("write")
+    assert began.wait(60)
+    headway.close()
+    follower.join(60)
+    assert [str(error) for error in raised if isinstance(error, Closed)] == ["Headway is closed."]

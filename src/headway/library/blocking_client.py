@@ -67,14 +67,14 @@ class SyncClient:
 
     def __init__(self, manager: AbstractAsyncContextManager[Client]) -> None:
         self._portal = Portal()
-        holding = Holding(self._portal)
+        holding = Holding(self._portal.thread)
         try:
             self._client = holding.enter(manager)
         except BaseException:
-            self._portal.close()
+            self._portal.thread.close()
             raise
         self._holding = holding
-        self._abandonment = weakref.finalize(self, holding.abandon)
+        self._abandonment = weakref.finalize(self._portal, holding.abandon)
         self._abandonment.atexit = False  # nothing is lost when the program ends: unfinished work resumes when the next one opens
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class SyncClient:
             try:
                 self._holding.exit()
             finally:
-                self._portal.close()
+                self._portal.thread.close()
 
     @cached_property
     def todos(self) -> SyncTodos:

@@ -3,42 +3,74 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final, TypeVar
 
 from headway.ledger.errors import Closed
 
 T = TypeVar("T")
 
+CLOSED: Final = "Headway is closed."
 END: Final = object()
 
 
-class Portal:
-    """Runs coroutines on the thread and waits for their results. Any number of threads may use it at once."""
+class LoopThread:
+    """A thread with an event loop. It refers to no client, so that one which nobody refers to any more can be collected."""
 
     def __init__(self) -> None:
-        self.holdings: list[Holding] = []
+        self.holdings: list[Holding] = []  # the thread keeps their tasks alive, also while the program ends
         self.loop = asyncio.new_event_loop()
+        self.lock = threading.Lock()
+        self.has_ended = False
         self.thread = threading.Thread(target=self._serve, name="headway", daemon=True)
         self.thread.start()
 
     def _serve(self) -> None:
         self.loop.run_forever()
+        with self.lock:  # what was submitted before is canceled next; what comes later is refused
+            self.has_ended = True
+        self.loop.run_until_complete(cancel_others())
         self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine. If the wait is interrupted, it is canceled."""
-        if self.loop.is_closed() or threading.current_thread() is self.thread:
-            work.close()
-            raise Closed(
-                "Headway is closed." if self.loop.is_closed() else "This call would wait for itself. Use the async methods."
-            )
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        with self.lock:
+            if self.has_ended or threading.current_thread() is self.thread:
+                work.close()
+                raise Closed(CLOSED if self.has_ended else "This call would wait for itself. Use the async methods.")
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
+        except CancelledError:
+            raise Closed(CLOSED) from None
         except BaseException:
             future.cancel()
             raise
+
+    def stop(self) -> None:
+        """End the thread, which cancels what still runs."""
+        with self.lock:
+            if not self.has_ended:
+                self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def close(self) -> None:
+        """End the thread, and wait for it."""
+        self.stop()
+        self.thread.join()
+
+
+class Portal:
+    """Runs coroutines on a thread and waits for their results. Any number of threads may use it at once.
+
+    A client, its namespaces and its iterators refer to their portal. When none of them is left, the thread ends.
+    """
+
+    def __init__(self) -> None:
+        self.thread = LoopThread()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.thread.run(work)
 
     def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
         """Iterate over an asynchronous iterator, and close it at the end."""
@@ -46,16 +78,9 @@ class Portal:
             while (item := self.run(take_next(source))) is not END:
                 yield item  # type: ignore[misc]  # END is no item
         finally:
-            if isinstance(source, AsyncGenerator) and not self.loop.is_closed():
-                self.run(source.aclose())
-
-    def close(self) -> None:
-        """Cancel what still runs, and end the thread."""
-        if self.loop.is_closed():
-            return
-        self.run(cancel_others())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
+            if isinstance(source, AsyncGenerator) and not self.thread.has_ended:
+                with suppress(Closed):
+                    self.run(source.aclose())
 
 
 async def take_next(source: AsyncIterator[T]) -> T | object:
@@ -76,17 +101,17 @@ async def cancel_others() -> None:
 
 
 class Holding:
-    """Keeps an asynchronous context manager open on a portal. One task enters and leaves it, as some of them need."""
+    """Keeps an asynchronous context manager open on a thread. One task enters and leaves it, as some of them need."""
 
-    def __init__(self, portal: Portal) -> None:
-        self.portal = portal
-        portal.holdings.append(self)  # the thread keeps its task alive, also while the program ends
+    def __init__(self, thread: LoopThread) -> None:
+        self.thread = thread
+        thread.holdings.append(self)
         self.leave: asyncio.Event | None = None
         self.task: asyncio.Task[None] | None = None
         self.kept: set[asyncio.Future[None]] = set()
 
     def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
-        return self.portal.run(self._enter(manager))
+        return self.thread.run(self._enter(manager))
 
     async def _enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         self.leave = leave = asyncio.Event()
@@ -106,7 +131,7 @@ class Holding:
         return entered.result()
 
     def exit(self) -> None:
-        self.portal.run(self._exit())
+        self.thread.run(self._exit())
 
     def abandon(self) -> None:
         """Leave and end the thread, without waiting for it. The garbage collector may call this on any thread."""
@@ -114,12 +139,11 @@ class Holding:
         async def leave() -> None:
             try:
                 await self._exit()
-                await cancel_others()
             finally:
                 asyncio.get_running_loop().stop()
 
-        if not self.portal.loop.is_closed():
-            self.portal.loop.call_soon_threadsafe(lambda: self.kept.add(asyncio.ensure_future(leave())))
+        with suppress(RuntimeError):  # the loop was closed
+            self.thread.loop.call_soon_threadsafe(lambda: self.kept.add(asyncio.ensure_future(leave())))
 
     async def _exit(self) -> None:
         if self.leave and self.task:
