@@ -43,6 +43,26 @@ def test_checks_run_in_the_folder_where_they_were_written(headway: Shell, monkey
     assert "✗ command grep" in headway.ok("todo", "show", "1")
 
 
+def test_a_check_sees_the_programs_in_path_with_their_libraries(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = headway.folder.parent / "environment"
+    program = environment / "bin" / "greet"
+    program.parent.mkdir(parents=True)
+    (environment / "lib").mkdir()
+    (environment / "lib" / "words").write_text("good morning")
+    program.write_text('#!/bin/sh\ncat "$(dirname "$0")/../lib/words"\n')
+    program.chmod(0o755)
+    (environment / "key").write_text("secret")
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    headway.ok("todo", "add", "greet", "--check", '{"kind": "command", "run": "greet", "expect": "good morning"}')
+    assert headway.json("todo", "done", "1")["todo"]["proof"] == "proven"
+    headway.ok("todo", "add", "peek", "--check-command", f"cat {environment}/key")
+    assert "No such file" in headway("todo", "done", "2").err
+    headway.ok("todo", "add", "missing", "--check-command", "nonesuch")
+    refusal = headway("todo", "done", "3").err
+    assert "It ended with 127, not 0." in refusal
+    assert "Install the program, activate its environment, or add its" in refusal
+
+
 def test_a_check_that_makes_no_sense_is_refused(headway: Shell) -> None:
     refused = headway("todo", "add", "ship", "--check-file", "../../etc/passwd")
     assert (refused.code, refused.err) == (2, "headway: checks[0].path leads outside the workspace.\n")

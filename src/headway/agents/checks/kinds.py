@@ -15,6 +15,7 @@ from headway.agents.tools.execution import Execution
 from headway.agents.tools.files.contents import HASH_LIMIT, hash_entry
 from headway.agents.tools.files.folders import open_folder, translate_errors
 from headway.agents.tools.programs import shell
+from headway.agents.tools.programs.own_programs import list_program_paths
 from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check, split_command
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.files.paths import split_path
@@ -23,6 +24,12 @@ from headway.ledger.run import Sandbox
 FILE_LIMIT: Final = 1_000_000  # bytes of a file whose content is compared; the hash covers the whole file
 NO_SANDBOX: Final = (
     "It was not run: there is no sandbox here. Install bubblewrap (see `headway doctor`), or have a person override the check."
+)
+
+NOT_FOUND: Final = 127  # a shell's exit code for a program that it cannot find
+NOT_FOUND_ADVICE: Final = (
+    "A check sees the programs in the PATH of the process that runs it. Install the program, activate its environment, or add its "
+    "folder to HEADWAY_SANDBOX_READ and name it by its path."
 )
 
 
@@ -40,10 +47,8 @@ def check_file(check: Check, workspace: str, sandbox: Sandbox, canceled: threadi
     try:
         with translate_errors(path), open_folder(place, parts[:-1]) as folder:
             file = hash_entry(folder, parts[-1], path, FILE_LIMIT)
-    except NotFound as error:
-        return CheckFinding(not wants_file, str(error))
-    except FileNotFoundError:  # the workspace itself is missing: nothing was ever written there
-        return CheckFinding(not wants_file, f"There is no {path} in the workspace.")
+    except (NotFound, FileNotFoundError):  # the second: the workspace itself, where nothing was ever written
+        return CheckFinding(not wants_file, f"There is no {path} in {place if check['by'] == 'operator' else 'the workspace'}.")
     hashes = {path: file.digest} if file.digest else {}
     if not wants_file:
         return CheckFinding(ok=False, detail=f"{path} exists.", hashes=hashes)
@@ -75,6 +80,8 @@ def find_content_problem(check: Check, content: str, canceled: threading.Event |
 def check_command(check: Check, execution: Execution, access: ExternalAccess, canceled: threading.Event) -> CheckFinding:
     """Run a program, without network. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
     sandbox = execution.sandbox._replace(has_network=False)
+    if check["by"] == "operator":
+        sandbox = sandbox._replace(readable=(*sandbox.readable, *list_program_paths()))
     command = build_command(check, access)
     folder = get_folder(check, execution.workspace, sandbox)
     if "folder" in check and not os.path.isdir(folder):
@@ -85,6 +92,8 @@ def check_command(check: Check, execution: Execution, access: ExternalAccess, ca
     problem = ""
     if result.exit_code != wanted:
         problem = f"It ended with {result.exit_code}, not {wanted}. {tail}"
+        if result.exit_code == NOT_FOUND and check["by"] == "operator":
+            problem = f"{problem.rstrip()}\n{NOT_FOUND_ADVICE}"
     elif "expect" in check and check["expect"] not in result.output:
         problem = f"Its output does not contain {check['expect'][:200]!r}. {tail}"
     return CheckFinding(not problem, problem.rstrip() or tail, result.exit_code)
