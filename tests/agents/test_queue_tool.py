@@ -58,7 +58,7 @@ def test_the_schema_names_add_and_delete_and_nothing_else() -> None:
     { type: 'number' }] } }", "additionalProperties: false"."""
     schema = catalogue.build_toolbox().find("manage_todos").as_json()["input_schema"]
     assert schema["properties"]["add"]["items"] == {"type": "string"}
-    assert schema["properties"]["delete"]["items"] == {"type": ["string", "integer"]}
+    assert schema["properties"]["delete"]["items"] == {"anyOf": [{"type": "string"}, {"type": "number"}]}
     assert (set(schema["properties"]), schema["additionalProperties"]) == ({"add", "delete"}, False)
     assert "required" not in schema
 

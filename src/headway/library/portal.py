@@ -11,12 +11,12 @@ from headway.ledger.errors import Closed
 
 T = TypeVar("T")
 
-CLOSED: Final = "Headway is closed."
+CLOSED_MESSAGE: Final = "Headway is closed."
 END: Final = object()
 
 
 class LoopThread:
-    """A thread with an event loop. It refers to no client, so that one which nobody refers to any more can be collected."""
+    """A thread with an event loop. It refers to no client, so that one without references can be collected."""
 
     def __init__(self) -> None:
         self.holdings: list[Holding] = []  # the thread keeps their tasks alive, also while the program ends
@@ -38,12 +38,12 @@ class LoopThread:
         with self.lock:
             if self.has_ended or threading.current_thread() is self.thread:
                 work.close()
-                raise Closed(CLOSED if self.has_ended else "This call would wait for itself. Use the async methods.")
+                raise Closed(CLOSED_MESSAGE if self.has_ended else "This call would wait for itself. Use the async methods.")
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
         except CancelledError:
-            raise Closed(CLOSED) from None
+            raise Closed(CLOSED_MESSAGE) from None
         except BaseException:
             future.cancel()
             raise

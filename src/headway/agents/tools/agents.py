@@ -23,9 +23,7 @@ REPORT_TOOL = "report_outcome"
 class Delegate(Arguments):
     agent: Annotated[NonEmptyText, Field(description="Role of the worker")]
     task: Annotated[NonEmptyText, Field(description="All it needs to know: it does not see this conversation")]
-    todoId: Annotated[
-        ItemId | None, Field(validation_alias=AliasChoices("todoId", "todo_id"), description="The plan item to delegate")
-    ] = None
+    todoId: Annotated[ItemId | None, Field(validation_alias=AliasChoices("todoId", "todo_id"), description="Its plan item")] = None
 
 
 def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate) -> Pending:

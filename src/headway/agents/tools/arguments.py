@@ -89,10 +89,11 @@ def parse_number(value: Any) -> Any:
 NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Subject = Annotated[NonEmptyText, build_validator(text.check_subject)]
 Text = Annotated[str, build_validator(text.check_text)]
-# Ids of items and tasks are text and numbers of todos are numbers, but models send each as the other.
-ID_TYPES: Final = ["string", "integer"]
-ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True, json_schema_extra={"type": ID_TYPES})]
-TodoNumber = Annotated[int, Field(ge=1, le=text.MAX_INTEGER), BeforeValidator(parse_number), WithJsonSchema({"type": ID_TYPES})]
+# Ids of items and tasks are text and numbers of todos are numbers, but models send each as the other. Not as a list of types, which
+# some clients do not understand.
+ID_SCHEMA: Final = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True), WithJsonSchema(ID_SCHEMA)]
+TodoNumber = Annotated[int, Field(ge=1, le=text.MAX_INTEGER), BeforeValidator(parse_number), WithJsonSchema(ID_SCHEMA)]
 # Lists what must hold before an item counts as done. The runtime runs these checks when the item is completed.
 CHECKS_HINT: Final = (
     'checks that prove it done: {"kind": "command", "run": "pytest -q"}, {"kind": "file", "path": "a.md", "contains": "x"}'
@@ -136,7 +137,9 @@ def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
         if "$ref" in part:
             return tidy(definitions[part["$ref"].rpartition("/")[2]])
         kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
-        if len(kinds) == 1:  # optional: the model omits the argument instead of sending null
+        if kinds:  # optional: the model omits the argument instead of sending null
+            part = {**part, "anyOf": kinds}
+        if len(kinds) == 1:
             part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
         return {key: tidy(value) for key, value in part.items() if not is_unneeded(key, value)}
 

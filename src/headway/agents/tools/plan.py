@@ -7,7 +7,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, WithJsonS
 
 from headway.actions import replace_list, turn_plan, turn_queue
 from headway.agents.tools.arguments import (
-    ID_TYPES,
+    ID_SCHEMA,
     Arguments,
     Checks,
     ItemId,
@@ -45,9 +45,7 @@ class NewPlanItem(Arguments):
     title: Subject
     context: Annotated[Text, Field(description="what is needed to do it")] = ""
     completionCriteria: Annotated[Text, Field(description="how to tell that it is done")] = ""
-    agentType: Annotated[
-        str | None, build_validator(check_agent_type), Field(description="role of the worker that should do it")
-    ] = None
+    agentType: Annotated[str | None, build_validator(check_agent_type), Field(description="role of the worker for it")] = None
     order: Annotated[int | None, Field(description="1-indexed position; default: the end")] = None
     checks: Checks = None
 
@@ -112,7 +110,7 @@ class CompleteTodo(Arguments):
     todoId: TodoId
     outcome: Annotated[NonEmptyText, build_validator(text.check_text), Field(description="What was done, or why not")]
     status: Literal["completed", "cancelled", "canceled"] = "completed"
-    startNext: Annotated[bool, Field(description="also start the next pending item")] = False
+    startNext: Annotated[bool, Field(description="also start the next item")] = False
 
 
 def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo) -> dict[str, Any]:
@@ -187,7 +185,7 @@ class ManageTodos(Arguments):
         BeforeValidator(to_list_or_none),
         WithJsonSchema({"type": "array", "items": {"type": "string"}}),
     ] = None
-    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": ID_TYPES}})] = None
+    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": ID_SCHEMA})] = None
 
 
 def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:
