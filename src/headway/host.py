@@ -11,7 +11,7 @@ from headway.actions.access import audit
 from headway.actions.history.live_text import LiveText
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
-from headway.agents.instructions.roles import REMOTE_FAMILIES, Role, Roles
+from headway.agents.instructions.roles import REMOTE_FAMILIES, ROLE_FOLDER, Role, Roles
 from headway.agents.instructions.skills import SkillFolders
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
 from headway.agents.mcp.config import READY_TIMEOUT_S, load_servers
@@ -55,7 +55,7 @@ class Host:
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.skills = SkillFolders(settings.home)
-        self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
+        self.roles = Roles(role_files.load(Path(settings.home, ROLE_FOLDER), self.toolbox.tools))
         direct_url = settings.database_direct_url
         self.database = Database(settings.database_url, on_commit=self._on_commit, quotas=settings.quotas, direct_url=direct_url)
         self.session = ServerSession()

@@ -10,6 +10,7 @@ from headway.actions import conversations
 from headway.agents.instructions import roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.toolbox import Result
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Todo
@@ -41,7 +42,7 @@ class Agent:
     def call(self, tool: str, arguments: dict[str, Any], execution: Execution | None = None) -> Result:
         async def call_tool() -> Result:
             with use_execution(execution or self.execution):
-                return await catalogue.build_toolbox().call(tool, arguments)
+                return await call_in_context(catalogue.build_toolbox(), tool, arguments)
 
         return asyncio.run(call_tool())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
 from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from tests.agents.agent_harness import Agent
 
@@ -20,7 +21,7 @@ class ToolCaller:
     def call(self, tool: str, arguments: dict[str, Any]) -> Result:
         async def call_tool() -> Result:
             with use_execution(self.execution):
-                return await self.box.call(tool, arguments)
+                return await call_in_context(self.box, tool, arguments)
 
         return asyncio.run(call_tool())
 

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
+from headway.agents.tools.external_calls import call_external
 from headway.agents.tools.programs import shell
-from headway.agents.tools.toolbox import call_external
 from headway.ledger.errors import Invalid
 from headway.ledger.run import Sandbox
 from tests.agents.agent_harness import Agent

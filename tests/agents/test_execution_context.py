@@ -10,6 +10,7 @@ from headway.agents.instructions import roles
 from headway.agents.instructions.roles import BUILT_IN_ROLES, REMOTE_FAMILIES, UnknownRole
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import ResolvedScope, find_current_execution, resolve_scope, use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.toolbox import Result
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.scope import Scope
@@ -106,8 +107,8 @@ def test_tasks_that_run_at_the_same_time_each_have_their_own(sqlite_agent: Agent
         with use_execution(agent.execution):
             await everybody.wait()
             assert find_current_execution() == agent.execution
-            await BOX.call("create_todo", {"items": [{"title": agent.turn_id}]})
-            await BOX.call("AddTask", {"title": agent.turn_id})
+            await call_in_context(BOX, "create_todo", {"items": [{"title": agent.turn_id}]})
+            await call_in_context(BOX, "AddTask", {"title": agent.turn_id})
             await everybody.wait()
             assert find_current_execution() == agent.execution
 
@@ -128,7 +129,7 @@ def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> 
 
         async def bystander() -> Result:
             await context_set.wait()
-            return await BOX.call("todo_add", {"subject": "meddled"})
+            return await call_in_context(BOX, "todo_add", {"subject": "meddled"})
 
         task = asyncio.create_task(bystander())
         with use_execution(sqlite_agent.execution):
@@ -144,7 +145,7 @@ def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> 
 
 @each_row("tool", CALLS)
 def test_without_a_context_each_family_says_so_in_its_own_words_and_touches_nothing(sqlite_agent: Agent, tool: str) -> None:
-    result = asyncio.run(BOX.call(tool, CALLS[tool]))
+    result = asyncio.run(call_in_context(BOX, tool, CALLS[tool]))
 
     assert result == Result(NO_CONVERSATION if tool in OF_A_CONVERSATION else NO_TURN, is_error=True)
     assert is_untouched(sqlite_agent)

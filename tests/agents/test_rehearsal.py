@@ -27,6 +27,7 @@ from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
 from headway.agents.models.rehearsal.reading import RecentResults, find_call, split_request
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
 from headway.agents.tools.execution import use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.toolbox import Tool, Toolbox
@@ -124,7 +125,7 @@ class Stage:
     def perform(self, call: ToolCallPart) -> str:
         async def story() -> Any:
             with use_execution(self.execution):
-                return (await self.toolbox.call(call.tool_name, call.args_as_dict())).value
+                return (await call_in_context(self.toolbox, call.tool_name, call.args_as_dict())).value
 
         return json.dumps(asyncio.run(story()))
 

@@ -12,6 +12,7 @@ import pytest
 from headway.actions import conversations
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.toolbox import Result
 from headway.testing import TenantHarness
 from tests.agents.agent_harness import Agent
@@ -33,6 +34,7 @@ import asyncio, os, sys
 from headway.agents.instructions import roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.ledger.scope import Scope
 
 folder, conversation = sys.argv[1:]
@@ -41,7 +43,7 @@ execution = Execution(None, folder, Scope(1, 1), roles.Roles().find("coder"), co
 async def work():
     with use_execution(execution):
         for n in range(25):
-            result = await catalogue.build_toolbox().call("AddTask", {"title": f"{os.getpid()}.{n}"})
+            result = await call_in_context(catalogue.build_toolbox(), "AddTask", {"title": f"{os.getpid()}.{n}"})
             assert not result.is_error, result
 
 def live():
@@ -166,7 +168,7 @@ def test_arguments_that_do_not_fit_are_an_error_that_says_which(
 def test_without_a_conversation_there_is_no_list_and_nothing_is_created(sqlite_agent: Agent, tool: str) -> None:
     nowhere = sqlite_agent.execution._replace(conversation_uuid=None)
     assert sqlite_agent.call(tool, TOOLS[tool], nowhere) == Result(NO_CONVERSATION, is_error=True)
-    assert asyncio.run(catalogue.build_toolbox().call(tool, TOOLS[tool])) == Result(NO_CONVERSATION, is_error=True)
+    assert asyncio.run(call_in_context(catalogue.build_toolbox(), tool, TOOLS[tool])) == Result(NO_CONVERSATION, is_error=True)
     assert not sqlite_agent.task_folder.exists()
 
 
@@ -263,7 +265,7 @@ def test_a_worker_has_the_task_list_too(sqlite_agent: Agent) -> None:
 def test_calls_at_the_same_time_lose_nothing(sqlite_agent: Agent) -> None:
     async def scenario() -> None:
         with use_execution(sqlite_agent.execution):
-            await asyncio.gather(*(catalogue.build_toolbox().call("AddTask", {"title": str(n)}) for n in range(40)))
+            await asyncio.gather(*(call_in_context(catalogue.build_toolbox(), "AddTask", {"title": str(n)}) for n in range(40)))
 
     asyncio.run(scenario())
     assert {task["title"] for task in list_tasks(sqlite_agent)} == {str(n) for n in range(40)}

@@ -15,6 +15,7 @@ import pytest
 from headway.actions.access import tokens
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.tools.execution import ResolvedScope, use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.ledger.check import Author, Check
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, TokenScope
@@ -295,7 +296,7 @@ async def try_as_agent(installation: Installation, role_name: str, attempt: Atte
     if tried.ruling.decision != "allow":
         return {"ask": "asks", "deny": "no"}[tried.ruling.decision]
     with use_execution(headway.execution(ResolvedScope(Scope(tenant_id), None), role)):
-        result = await headway.toolbox.call(name, arguments)
+        result = await call_in_context(headway.toolbox, name, arguments)
     failed = result.is_error or (isinstance(result.value, dict) and result.value.get("exit_code", 0) != 0)
     return "no" if failed else "yes"
 

@@ -10,7 +10,7 @@ import pytest
 from headway.agents.loop import assessor, cut_off
 from headway.agents.models import dialects, key_shapes, text_calls
 from headway.agents.models.rehearsal import judging, reading
-from headway.agents.transcripts import tokens, transcript
+from headway.agents.transcripts import tokens
 from headway.ledger import framing, text
 from headway.ledger.parsing import checklist, writ_parser
 from headway.ledger.parsing.writ_parser import ReadWrits, WritParser
@@ -96,7 +96,7 @@ WORK = (
     Work("quoted writs", writ_parser, lambda sent: f"/todo {sent}" in READ),
     Work("checklist", checklist, checklist.parse),
     Work("tokens", tokens, tokens.estimate_text),
-    Work("storable", transcript, transcript.to_storable),
+    Work("storable", text, text.to_storable),
     Work("requests", reading, reading.split_request),
     Work("steps", reading, lambda sent: reading.find_call(f"write {sent}", reading.RecentResults("1", "a.txt"))),
     Work("summary", judging, judging.summarise),

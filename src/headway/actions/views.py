@@ -14,6 +14,7 @@ from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import STATUSES, Status, Todo
 from headway.ledger.wording.words import parse_words
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
@@ -31,6 +32,11 @@ class TodoListView(NamedTuple):
     todos: list[Todo]
     next_cursor: str | None
     counts: dict[Status, int]
+
+
+def find_log_position(tx: Transaction, tenant_id: int) -> int:
+    """Return the number of the last event."""
+    return event_store.get_last_seq(tx, tenant_id)
 
 
 def list_todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int = 50, cursor: str | None = None) -> TodoListPage:

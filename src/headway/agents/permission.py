@@ -14,9 +14,9 @@ from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool, Toolbox, parse_arguments, validate_call
-from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
+from headway.ledger.text import to_storable
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction, act_as
 

@@ -129,3 +129,22 @@ def format_path(path: tuple[str | int, ...]) -> str:
 def count_bytes(*texts: str | None) -> int:
     """Count the bytes of texts as the database stores them."""
     return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text)
+
+
+def to_storable(text: str) -> str:
+    """Replace characters that cannot be stored with U+FFFD. Surrogate halves that belong together are joined."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def to_storable_value(value: Any) -> Any:
+    """Clean all strings in a JSON value, because escapes in JSON can hide characters that cannot be stored."""
+    match value:
+        case str():
+            return to_storable(value)
+        case list():
+            return [to_storable_value(item) for item in value]
+        case dict():
+            return {to_storable(key): to_storable_value(item) for key, item in value.items()}
+    return value

@@ -9,6 +9,7 @@ from headway.agents.checks.completion import Prover
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.permission import find_refusal
 from headway.agents.tools.execution import find_current_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, to_result
 from headway.ledger.errors import HeadwayError, StorageError
 
@@ -30,7 +31,7 @@ async def call_without_run(
         if refusal:
             return to_result(tool.refuse(refusal))
     if execution is None or tool.in_transaction is None:
-        return await toolbox.call(name, arguments)
+        return await call_in_context(toolbox, name, arguments)
     prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks, is_stopping=is_stopping)
     return await call_with_proof(prover, tool, arguments)
 

@@ -14,8 +14,9 @@ from headway.agents.checks.slots import PROCESS_SLOTS, CheckSlots
 from headway.agents.instructions.roles import FAMILIES
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.external_calls import call_external, run_on_thread
 from headway.agents.tools.programs.sandbox import find_fault
-from headway.agents.tools.toolbox import Result, Toolbox, call_external, call_in_transaction, run_on_thread
+from headway.agents.tools.toolbox import Result, Toolbox, call_in_transaction
 from headway.ledger.check import DETAIL_LIMIT, VERIFY_TODOS, Check, CheckResult, ReceiptDraft, SubjectKind
 from headway.ledger.errors import HeadwayError
 from headway.storage.stores.spending import ModelCall

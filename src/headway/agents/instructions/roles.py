@@ -17,6 +17,7 @@ FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(Fi
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 READING_TOOLS: Final = frozenset(("list_todo", "ListTasks", "todo_list", "todo_ready"))  # their tools that change nothing
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
+ROLE_FOLDER: Final = "agents"  # of the home: the operator's roles, a TOML file each
 INDEX: Final = "index"  # the role that answers users
 SUPERVISOR: Final = "supervisor"  # alias of the index role
 CODE_TOOLS: Final = frozenset(("search_files", "run_python"))  # rarely needed, except by roles that work on code

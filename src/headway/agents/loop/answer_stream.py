@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from headway.agents.loop.context import RunContext
-from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.parsing.writ_parser import WritParser
+from headway.ledger.text import to_storable
 
 RESTART_DELTA: Final[dict[str, Any]] = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 # The answer is stored next, or was given up. No subscriber gets this. Interrupted: the process stops, or the run was canceled.

@@ -8,8 +8,9 @@ from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Stop
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.run import RunEnd
+from headway.ledger.text import to_storable
 
 MAX_HINTS: Final = 2  # in a row
 # Google's reasons. The provider could not read the call, so it returns none.

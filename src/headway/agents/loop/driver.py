@@ -50,7 +50,7 @@ from headway.agents.loop.requests import (
 )
 from headway.agents.loop.step import HALT_STOP, Step, list_open_items
 from headway.agents.models.client import ModelFailed
-from headway.agents.tools.toolbox import call_external
+from headway.agents.tools.external_calls import call_external
 from headway.agents.tracing import (
     Attributes,
     SetAttributes,

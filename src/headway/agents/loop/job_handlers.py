@@ -10,14 +10,15 @@ from headway.agents.loop.context import Runtime
 from headway.agents.loop.driver import drive
 from headway.agents.permission import find_denial
 from headway.agents.tools.execution import Execution, record_files, resolve_scope
-from headway.agents.tools.toolbox import Result, Tool, call_external, call_in_transaction, to_result
-from headway.agents.transcripts.transcript import to_storable
+from headway.agents.tools.external_calls import call_external
+from headway.agents.tools.toolbox import Result, Tool, call_in_transaction, to_result
 from headway.engine.engine import INTERRUPTED_ERROR
 from headway.engine.runner import JobHandler
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.run import RunEnd
 from headway.ledger.scope import Scope
+from headway.ledger.text import to_storable
 from headway.storage.retry import retry_storage
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction

@@ -19,10 +19,9 @@ from headway.agents.loop import cut_off
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.tools.arguments import compact_schema, describe_validation_error
 from headway.agents.transcripts.facts import Facts, build_runtime_message
-from headway.agents.transcripts.transcript import to_storable_value
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import format_inline
-from headway.ledger.text import cut_json_object
+from headway.ledger.text import cut_json_object, to_storable_value
 from headway.ledger.tiers import Tier
 from headway.storage.stores.spending import ModelCall
 

@@ -3,7 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from headway.agents.repositories.git import Git
-from headway.agents.transcripts.transcript import to_storable
+from headway.ledger.text import to_storable
 
 DIFF_LIMIT: Final = 50_000  # characters
 FILES_LIMIT: Final = 200

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headway.actions import conversations
 from headway.actions.files import recording
 from headway.agents.instructions.roles import Role, Roles
-from headway.agents.instructions.skills import Skill
 from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import Conflict
@@ -19,9 +18,12 @@ from headway.ledger.redaction import Redactor
 from headway.ledger.run import Limits, Run, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.tenancy import Turn
-from headway.storage.database import DatabaseAccess
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import AgentRights, Transaction
+
+if TYPE_CHECKING:  # a process that makes one call of a ledger tool needs neither
+    from headway.agents.instructions.skills import Skill
+    from headway.storage.database import DatabaseAccess
 
 DROP_CHECKS: Final = "drop_checks"
 
@@ -31,7 +33,7 @@ NO_WORKSPACE: Final = "No workspace is available here."
 class Execution(NamedTuple):
     """Everything that a tool can know about its caller."""
 
-    database: DatabaseAccess
+    database: "DatabaseAccess"
     task_folder: str
     scope: Scope
     role: Role
@@ -45,7 +47,7 @@ class Execution(NamedTuple):
     policy: PolicyFile = PolicyFile()  # without a file: no rules
     redact: Redactor = Redactor()  # removes secrets from error messages
     result_limit: int = 50_000  # characters of a result that the calling model gets
-    skills: tuple[Skill, ...] = ()  # of the tenant
+    skills: "tuple[Skill, ...]" = ()  # of the tenant
     tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
     place: str = ""  # names the workspace in the record of files; empty: the tenant's folder
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop

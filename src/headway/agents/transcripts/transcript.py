@@ -28,6 +28,7 @@ from headway.agents.transcripts.tokens import estimate_message, get_reported_tok
 from headway.ledger.attachment import Attachment
 from headway.ledger.events import to_json
 from headway.ledger.run import Run
+from headway.ledger.text import to_storable
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
@@ -147,22 +148,3 @@ def ensure_unique_id(proposed_id: str, used_ids: set[str]) -> str:
     call_id = proposed_id if proposed_id and proposed_id not in used_ids else f"call_{uuid4().hex}"
     used_ids.add(call_id)
     return call_id
-
-
-def to_storable(text: str) -> str:
-    """Replace characters that cannot be stored with U+FFFD. Surrogate halves that belong together are joined."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def to_storable_value(value: Any) -> Any:
-    """Clean all strings in a JSON value, because escapes in JSON can hide characters that cannot be stored."""
-    match value:
-        case str():
-            return to_storable(value)
-        case list():
-            return [to_storable_value(item) for item in value]
-        case dict():
-            return {to_storable(key): to_storable_value(item) for key, item in value.items()}
-    return value

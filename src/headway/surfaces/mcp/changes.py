@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
@@ -29,11 +29,12 @@ class ChangeReader:
         self.is_admitted = is_admitted
         self.task: asyncio.Task[None] | None = None
 
-    async def start(self, scope: Scope) -> asyncio.Task[None]:
-        """Begin to publish changes, from now on. The task ends when the feed closes or the client is no longer admitted."""
+    async def start(self, scope: Scope, after: int | None) -> asyncio.Task[None]:
+        """Begin to publish the changes after an event, or from now on. The task ends when the feed closes or the client is no
+        longer admitted."""
         if not self.feed.tasks:
             self.feed.start()
-        place = await self.feed.open(scope.tenant_id, scope.conversation_id or None, None)
+        place = await self.feed.open(scope.tenant_id, scope.conversation_id or None, after)
         self.task = asyncio.create_task(self.run(*place))
         return self.task
 
@@ -61,18 +62,23 @@ def collect_changes(events: list[FeedEvent]) -> list[ServerEvent]:
     return [ResourcesListChanged(), *(ResourceUpdated(f"{TODO_URI_PREFIX}{name}") for name in (*sorted(LISTS), *sorted(numbers)))]
 
 
+class ChangeStream(NamedTuple):
+    """Which changes a stream of notifications tells of."""
+
+    feed: Feed
+    scope: Scope
+    after: int | None  # the event after which it begins; None: now
+    is_admitted: AdmissionCheck
+
+
 async def listen(
-    feed: Feed,
-    scope: Scope,
-    is_admitted: AdmissionCheck,
-    context: ServerRequestContext[Any],
-    params: types.SubscriptionsListenRequestParams,
+    stream: ChangeStream, context: ServerRequestContext[Any], params: types.SubscriptionsListenRequestParams
 ) -> types.SubscriptionsListenResult:
     """Serve one stream of notifications of protocol 2026-07-28."""
     bus = InMemorySubscriptionBus()
     handler = ListenHandler(bus)
-    changes = ChangeReader(feed, bus.publish, is_admitted)
-    (await changes.start(scope)).add_done_callback(lambda _task: handler.close())
+    changes = ChangeReader(stream.feed, bus.publish, stream.is_admitted)
+    (await changes.start(stream.scope, stream.after)).add_done_callback(lambda _task: handler.close())
     try:
         return await handler(context, params)
     finally:
@@ -87,8 +93,9 @@ class SessionChanges:
         self.uris: set[str] = set()  # what it has subscribed to
         self.reader: ChangeReader | None = None
 
-    async def start(self, scope: Scope, session: ServerSession) -> None:
-        """Begin to notify the client, once. It gets changes of the list, and of the resources that it has subscribed to."""
+    async def start(self, scope: Scope, session: ServerSession, after: int | None = None) -> None:
+        """Begin to notify the client, once, of the changes after an event or from now on. It gets changes of the list, and of the
+        resources that it has subscribed to."""
 
         async def send(change: ServerEvent) -> None:
             if isinstance(change, ResourcesListChanged):
@@ -98,7 +105,7 @@ class SessionChanges:
 
         if self.reader is None:
             self.reader = ChangeReader(self.feed, send, is_always_admitted)
-            await self.reader.start(scope)
+            await self.reader.start(scope, after)
 
     def stop(self) -> None:
         if self.reader is not None:

@@ -1,7 +1,9 @@
-"""Answers to the first requests of a client, before the server is loaded: the handshake and the lists.
+"""Answers to the requests of a client on standard input and output, as long as the server is not loaded: the handshake, the lists,
+the acknowledgement of a stream of notifications, and calls of the tools of plans and of the ledger.
 
-Loading the MCP library and the tools takes over a second, and some clients wait no longer than that. What is answered here is
-exactly what the server would answer, which a test compares. Everything else, and every mistake, is left to the server.
+Loading the MCP library takes over a second. Some clients wait no longer than that, and others start a process for every call.
+What is answered here is exactly what the server would answer, which a test compares. Everything else, and every mistake, is left
+to the server.
 """
 
 from collections.abc import Callable
@@ -30,9 +32,21 @@ MODERN_CAPABILITIES: Final = {
 }
 MODERN_FIELDS: Final = {"resultType": "complete", "_meta": {SERVER_INFO_KEY: SERVER_INFO}}
 CACHE_FIELDS: Final = {"ttlMs": 0, "cacheScope": "private"}
+LISTEN: Final = "subscriptions/listen"
+ACKNOWLEDGEMENT: Final = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+LIST_CHANGES: Final = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+UPDATED_RESOURCES: Final = "resourceSubscriptions"
 
-ListResources = Callable[[str | None], dict[str, Any] | None]  # None: the server has to answer
 Message = dict[str, Any]
+
+
+class EarlyLedger(NamedTuple):
+    """What can be done with the rows before the server is loaded. Each function returns None if only the server can do it."""
+
+    list_resources: Callable[[str | None], Message | None]
+    call_tool: Callable[[str, Message], Message | None]
+    find_position: Callable[[], int | None]  # the end of the event log
 
 
 class Params(NamedTuple):
@@ -43,13 +57,19 @@ class Params(NamedTuple):
 
 
 class EarlyAnswers:
-    """One client, until the server is loaded. `list_resources` is None if only the server can list them."""
+    """One client, until the server is loaded."""
 
-    def __init__(self, offer: ToolOffer, list_resources: ListResources | None) -> None:
+    def __init__(self, offer: ToolOffer, ledger: EarlyLedger) -> None:
         self.offer = offer
-        self.list_resources = list_resources
+        self.ledger = ledger
         self.version: str | None = None  # None: the client has not begun yet
         self.opening: list[Message] = []  # what the server has to see, too, once it is loaded
+        self.positions: dict[str, int] = {}  # where in the event log the notifications begin that these requests asked for
+
+    @property
+    def waits_for_changes(self) -> bool:
+        """Whether the client expects notifications, which only the server sends."""
+        return bool(self.positions)
 
     def answer(self, message: Message) -> list[Message] | None:
         """Return the answers to a message: none or one. None means that the server has to answer it."""
@@ -57,16 +77,47 @@ class EarlyAnswers:
         if method is None:
             return []  # an answer, although the server has asked nothing
         if "id" not in message:
-            if method == "notifications/initialized":
-                self.opening.append(message)
+            self.note(method, message)
             return []
         params = read_params(message)
-        result = self.find_result(method, params) if params is not None else None
+        if params is None:
+            return None
+        if method == LISTEN:
+            return self.acknowledge(message, params)
+        result = self.find_result(method, params)
         if result is None:
             return None
-        if method == "initialize" or (method == "resources/list" and self.version != MODERN):
-            self.opening.append(message)  # from the list on, the server tells the client about its changes
+        if method == "initialize":
+            self.opening.append(message)
+        elif method == "resources/list" and self.version != MODERN:
+            self.begin_changes(message)  # from the list on, the server tells the client about its changes
         return [build_result(message["id"], result)]
+
+    def note(self, method: str, message: Message) -> None:
+        if method == "notifications/initialized":
+            self.opening.append(message)
+        elif method == "notifications/cancelled":
+            request_id = (message.get("params") or {}).get("requestId")
+            self.opening = [opened for opened in self.opening if opened["method"] != LISTEN or opened["id"] != request_id]
+
+    def begin_changes(self, message: Message) -> bool:
+        """Leave a request for notifications to the server, which sends them from this moment on."""
+        position = self.ledger.find_position()
+        if position is None:
+            return False
+        self.opening.append(message)
+        self.positions[str(message["id"])] = position
+        return True
+
+    def acknowledge(self, message: Message, params: Params) -> list[Message] | None:
+        """Acknowledge a stream of notifications. Some clients ask for the lists only after that."""
+        wishes = params.values.get("notifications", {})
+        is_plain = params.version == MODERN == self.version and params.values.keys() == {"notifications"} and are_wishes(wishes)
+        if not is_plain or not self.begin_changes(message):
+            return None
+        granted = {name: wishes[name] for name in (*LIST_CHANGES, UPDATED_RESOURCES) if wishes.get(name)}
+        acknowledged = {"_meta": {SUBSCRIPTION_ID_KEY: message["id"]}, "notifications": granted}
+        return [{"jsonrpc": "2.0", "method": ACKNOWLEDGEMENT, "params": acknowledged}]
 
     def find_result(self, method: str, params: Params) -> Message | None:
         if params.version is not None:
@@ -75,16 +126,23 @@ class EarlyAnswers:
             return self.initialize(params.values)
         if self.version not in HANDSHAKES:
             return None
+        if method == "tools/call":
+            return self.call_tool(params.values)
         return {} if method == "ping" and not params.values else self.find_list(method, params.values)
 
     def find_modern_result(self, method: str, params: Params) -> Message | None:
         if params.version != MODERN or self.version not in (None, MODERN):
             return None
-        result = self.discover(params.values) if method == "server/discover" else self.find_list(method, params.values)
+        if method == "tools/call":
+            result = self.call_tool(params.values)
+        elif method == "server/discover":
+            result = self.discover(params.values)
+        else:
+            result = self.find_list(method, params.values)
         if result is None:
             return None
         self.version = MODERN
-        return {**CACHE_FIELDS, **result, **MODERN_FIELDS}
+        return {**({} if method == "tools/call" else CACHE_FIELDS), **result, **MODERN_FIELDS}
 
     def initialize(self, params: Message) -> Message | None:
         requested = params.get("protocolVersion")
@@ -108,12 +166,18 @@ class EarlyAnswers:
             "instructions": self.offer.instructions,
         }
 
+    def call_tool(self, params: Message) -> Message | None:
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(arguments, dict) or params.keys() - {"name", "arguments"}:
+            return None
+        return self.ledger.call_tool(name, arguments) if self.offer.has_tool(name) else None
+
     def find_list(self, method: str, params: Message) -> Message | None:
         cursor = params.get("cursor")
         if params.keys() - {"cursor"} or (cursor is not None and not isinstance(cursor, str)):
             return None
         if method == "resources/list":
-            return self.list_resources(cursor) if self.list_resources else None
+            return self.ledger.list_resources(cursor)
         if cursor is not None:
             return None
         if method == "tools/list":
@@ -137,6 +201,16 @@ def read_params(message: Message) -> Params | None:
     is_plain = isinstance(meta[VERSION_KEY], str) and is_object_of_objects(meta.get(CAPABILITIES_KEY))
     is_anonymous = CLIENT_INFO_KEY not in meta
     return Params(values, meta[VERSION_KEY]) if is_plain and (is_anonymous or is_named(meta[CLIENT_INFO_KEY])) else None
+
+
+def are_wishes(value: Any) -> bool:
+    """Whether this names the notifications that a client wants. Kinds that are unknown here are not granted."""
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), bool | None) for name in LIST_CHANGES)
+        and isinstance(value.get(UPDATED_RESOURCES), list | None)
+        and all(isinstance(uri, str) for uri in value.get(UPDATED_RESOURCES) or ())
+    )
 
 
 def is_object_of_objects(value: Any) -> bool:

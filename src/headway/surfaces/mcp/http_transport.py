@@ -18,9 +18,9 @@ from headway.ledger.tenancy import Token
 from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import LOOPBACK_NAMES, RequestContext, parse_host_name
+from headway.surfaces.mcp.callers import McpCaller
 from headway.surfaces.mcp.json_rpc import INVALID_REQUEST, PARSE_ERROR, build_error
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, ToolOffer, choose_offer
-from headway.surfaces.mcp.scopes import McpCaller
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

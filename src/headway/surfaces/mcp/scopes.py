@@ -1,6 +1,7 @@
 """Where the calls of an MCP client act: its tenant, its conversation, and the plan of that conversation."""
 
-from typing import Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from headway.actions import conversations, open_plans
 from headway.agents.instructions.roles import READING_TOOLS
@@ -8,26 +9,17 @@ from headway.agents.tools.execution import ResolvedScope, resolve_scope
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import NotFound, ReadOnlyToken
 from headway.ledger.scope import TENANT_WIDE, Scope
-from headway.storage.database import DatabaseAccess
 from headway.storage.transaction import Transaction
+from headway.surfaces.mcp.callers import McpCaller
+
+if TYPE_CHECKING:
+    from headway.storage.database import DatabaseAccess
 
 PLAN_FAMILIES: Final = ("turn_plan", "queue")
 BEGINS_PLANS: Final = "create_todo"  # when everything in the open plan has ended, it begins the next one
 
 
-class McpCaller(NamedTuple):
-    """An MCP client, as far as its transport knows it."""
-
-    tenant_id: int
-    conversation: str | None  # the id or key that it chose; None: ledger tools act on the lists of the whole tenant
-    turn_id: str | None  # the turn that it chose
-    agent_id: str
-    own_key: str  # of the conversation that has its plan and its tasks if it chose none
-    name: str  # what people call it, for the title of that conversation
-    can_write: bool = True
-
-
-async def place_call(database: DatabaseAccess, caller: McpCaller, tool: Tool | None) -> ResolvedScope:
+async def place_call(database: "DatabaseAccess", caller: McpCaller, tool: Tool | None) -> ResolvedScope:
     """Return the scope of a call. Conversations and plans are created when a call first needs them.
 
     `tool` is None for resources. Raises ReadOnlyToken, or NotFound for an unknown id.
@@ -41,6 +33,14 @@ async def place_call(database: DatabaseAccess, caller: McpCaller, tool: Tool | N
             if not caller.can_write:
                 raise
     return await database.write(lambda tx: create_scope(tx, caller, tool))
+
+
+def find_or_create_scope(tx: Transaction, caller: McpCaller, tool: Tool) -> ResolvedScope:
+    """Return the scope of a call of a client that may write, in one transaction."""
+    if tool.name != BEGINS_PLANS:
+        with suppress(NotFound):
+            return find_scope(tx, caller, tool)
+    return create_scope(tx, caller, tool)
 
 
 def find_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> ResolvedScope:

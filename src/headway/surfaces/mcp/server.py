@@ -1,6 +1,5 @@
 """The MCP server: tools, the todos as resources, and a prompt for planning. Transports know who calls."""
 
-import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,11 +14,12 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from headway import __version__
 from headway.agents.checks.proven_calls import call_without_run
 from headway.agents.tools.execution import ResolvedScope, use_execution
-from headway.agents.tools.toolbox import Result, Tool
+from headway.agents.tools.toolbox import Tool
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, NotFound
-from headway.surfaces.mcp.changes import SessionChanges, is_always_admitted, listen
-from headway.surfaces.mcp.compact_results import compact_result
+from headway.surfaces.mcp.callers import McpCaller
+from headway.surfaces.mcp.changes import ChangeStream, SessionChanges, is_always_admitted, listen
+from headway.surfaces.mcp.compact_results import build_call_result, encode_text
 from headway.surfaces.mcp.offer import (
     ALL_GROUPS,
     JSON_MEDIA_TYPE,
@@ -30,7 +30,7 @@ from headway.surfaces.mcp.offer import (
     load_catalogue,
 )
 from headway.surfaces.mcp.resources import find_name, list_resources, load_resource
-from headway.surfaces.mcp.scopes import McpCaller, place_call
+from headway.surfaces.mcp.scopes import place_call
 
 McpContext = ServerRequestContext[Any]
 
@@ -43,6 +43,8 @@ class Transport(NamedTuple):
     # Called before work that can take longer than other requests may: checks, and streams of notifications.
     lift_time_limit: Callable[[McpContext], None] = lambda _context: None
     is_admitted: Callable[[McpContext], Awaitable[bool]] = lambda _context: is_always_admitted()
+    # Where in the event log the notifications begin that a request asks for. None: at the end.
+    find_position: Callable[[McpContext], int | None] = lambda _context: None
     can_push: bool = False  # whether clients of older protocols can get messages outside of a request
 
 
@@ -98,7 +100,7 @@ class McpHandlers:
             result = await call_without_run(
                 headway.remote_tools, tool.name, arguments, headway.checks, before_checks, lambda: headway.feed.closed
             )
-            return to_mcp_result(result)
+            return types.CallToolResult.model_validate(build_call_result(result))
 
     def find_tool(self, context: McpContext, name: str) -> Tool:
         try:
@@ -113,7 +115,8 @@ class McpHandlers:
         resolved_scope = await self.resolve(context, None)
         if self.transport.can_push and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             with refusals():
-                await self.changes.start(resolved_scope.scope, context.session)
+                position = self.transport.find_position(context)
+                await self.changes.start(resolved_scope.scope, context.session, position)
         cursor = params.cursor if params else None
         page = await self.read(resolved_scope, partial(list_resources, scope=resolved_scope.scope, cursor=cursor))
         return types.ListResourcesResult.model_validate(page)
@@ -144,7 +147,8 @@ class McpHandlers:
         self.transport.lift_time_limit(context)
         is_admitted = partial(self.transport.is_admitted, context)
         with refusals():
-            return await listen(self.headway.feed, resolved_scope.scope, is_admitted, context, params)
+            changes = ChangeStream(self.headway.feed, resolved_scope.scope, self.transport.find_position(context), is_admitted)
+            return await listen(changes, context, params)
 
     async def list_prompts(self, context: McpContext, _params: Any) -> types.ListPromptsResult:
         return types.ListPromptsResult.model_validate({"prompts": self.transport.find_offer(context).prompts})
@@ -173,16 +177,3 @@ def refusals() -> Iterator[None]:
         yield
     except HeadwayError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
-
-
-def to_mcp_result(result: Result) -> types.CallToolResult:
-    """Return a tool's result as structured content and as text, for clients that read only text."""
-    value = compact_result(result.value) if isinstance(result.value, dict) else None
-    text = result.as_text if value is None else encode_text(value)
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=value, is_error=result.is_error
-    )
-
-
-def encode_text(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

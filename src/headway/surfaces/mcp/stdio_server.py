@@ -10,34 +10,41 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError
 from headway.settings import Settings
-from headway.surfaces.mcp.early_answers import EarlyAnswers
+from headway.surfaces.mcp.callers import McpCaller
+from headway.surfaces.mcp.early_answers import ACKNOWLEDGEMENT, LISTEN, SUBSCRIPTION_ID_KEY, EarlyAnswers
 from headway.surfaces.mcp.json_rpc import INTERNAL_ERROR, INVALID_REQUEST, build_error, parse_message
-from headway.surfaces.mcp.scopes import McpCaller
 from headway.surfaces.mcp.server import McpHandlers, Transport, build_server
 from headway.surfaces.mcp.stdio_transport import StdioChannel
 
 QUEUE_LIMIT: Final = 100  # messages that are read ahead of the server
-STREAM_METHOD: Final = "subscriptions/listen"  # answered when the session ends
 
 
 class PendingRequests:
-    """Requests without an answer yet, and those that were answered before the server was loaded."""
+    """Requests without an answer yet, and those that were answered or acknowledged before the server was loaded."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
         self.answered: set[str] = set()
+        self.acknowledged: set[str] = set()
         self.none = asyncio.Event()
         self.none.set()
 
+    def repeat(self, item: SessionMessage) -> None:
+        """Note that the client has the answer to this message, or the acknowledgement of a stream."""
+        self.track(item)
+        match item.message:
+            case JSONRPCRequest(id=request_id, method=method):
+                (self.acknowledged if method == LISTEN else self.answered).add(str(request_id))
+
     def track(self, item: SessionMessage) -> None:
         match item.message:
-            case JSONRPCRequest(id=request_id, method=method) if method != STREAM_METHOD:
+            case JSONRPCRequest(id=request_id, method=method) if method != LISTEN:  # a stream is answered when the session ends
                 self.ids.add(str(request_id))
                 self.none.clear()
             case JSONRPCNotification(method="notifications/cancelled", params=params):
@@ -51,6 +58,18 @@ class PendingRequests:
         if str(request_id) in self.answered:
             self.answered.discard(str(request_id))
             return False
+        return True
+
+    def is_expected(self, message: JSONRPCMessage) -> bool:
+        """Note a message of the server. Return whether the client does not have it yet."""
+        match message:
+            case JSONRPCResponse() | JSONRPCError():
+                return self.settle(message.id)
+            case JSONRPCNotification(method=method, params=params) if method == ACKNOWLEDGEMENT:
+                stream = str(((params or {}).get("_meta") or {}).get(SUBSCRIPTION_ID_KEY))
+                is_new = stream not in self.acknowledged
+                self.acknowledged.discard(stream)
+                return is_new
         return True
 
 
@@ -67,8 +86,7 @@ async def relay_messages(
         async with to_server:
             for message in opening:
                 item = SessionMessage(jsonrpc_message_adapter.validate_python(message))
-                unanswered.track(item)
-                unanswered.answered |= unanswered.ids
+                unanswered.repeat(item)
                 await to_server.send(item)
             async for item in incoming:
                 unanswered.track(item)
@@ -77,9 +95,8 @@ async def relay_messages(
 
     async def pass_out() -> None:
         async for item in from_server:
-            message = item.message
-            if not isinstance(message, JSONRPCResponse | JSONRPCError) or unanswered.settle(message.id):
-                line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+            if unanswered.is_expected(item.message):
+                line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
                 await asyncio.to_thread(channel.write_line, line)  # a client that does not read must not stop the server
 
     async with anyio.create_task_group() as relays:
@@ -133,7 +150,8 @@ async def serve_stdio(settings: Settings, caller: McpCaller, channel: StdioChann
         if request:
             channel.write(build_error(request["id"], INTERNAL_ERROR, str(error)))
         raise
-    handlers = McpHandlers(headway, Transport(lambda _context: caller, lambda _context: early.offer, can_push=True))
+    transport = Transport(lambda _context: caller, lambda _context: early.offer, can_push=True)
+    handlers = McpHandlers(headway, transport._replace(find_position=lambda context: early.positions.get(str(context.request_id))))
     try:
         await relay_messages(build_server(handlers), channel, early.opening, receive_messages(channel, line))
     except* (BrokenPipeError, anyio.BrokenResourceError):

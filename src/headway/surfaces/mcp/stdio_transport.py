@@ -1,19 +1,23 @@
 """`headway mcp`: the MCP server on standard input and output, for one assistant on this machine.
 
-The first requests are answered from data. The server is loaded when a request needs it, or when the client has nothing more to ask.
+Most requests are answered without the server. It is loaded when a request needs it, or for a client that expects notifications.
 """
 
+import importlib
 import json
 import os
 import select
 import sys
 import threading
+from contextlib import suppress
 from typing import Any, Final
 
 from headway.surfaces.mcp.early_answers import EarlyAnswers
 from headway.surfaces.mcp.json_rpc import parse_message
 
-IDLE_S: Final = 2.0  # without a request for so long, the client has its lists, and the server is loaded for its first call
+SERVER_MODULE: Final = "headway.surfaces.mcp.stdio_server"
+IDLE_S: Final = 2.0  # without a request for so long, the client has its lists, and the server is loaded for its notifications
+LOADING_POLL_S: Final = 0.05
 CHUNK: Final = 64 * 1024
 
 
@@ -70,15 +74,28 @@ class StdioChannel:
 
 
 def answer_early(channel: StdioChannel, early: EarlyAnswers) -> bytes | None:
-    """Answer requests until one needs the server. Return its line, an empty line if the client is idle, or None at the end."""
-    while channel.wait(IDLE_S if early.version else None):
-        line = channel.read_line()
-        if line is None:
-            return None
-        message, refusal = parse_message(line)
-        answers = [refusal] if refusal else early.answer(message) if message else []
-        if answers is None:
-            return line
-        for answer in answers:
-            channel.write(answer)
-    return b""
+    """Answer requests until the server has to take over. Return the line of the request that needs it, an empty line if it is
+    loaded for notifications, or None at the end. Requests are answered here while it is being loaded."""
+    loading: threading.Thread | None = None
+    while True:
+        patience_s = LOADING_POLL_S if loading else IDLE_S if early.waits_for_changes else None
+        if channel.wait(patience_s):
+            line = channel.read_line()
+            if line is None:
+                return None
+            message, refusal = parse_message(line)
+            answers = [refusal] if refusal else early.answer(message) if message else []
+            if answers is None:
+                return line
+            for answer in answers:
+                channel.write(answer)
+        elif loading is None:
+            loading = threading.Thread(target=load_server, name="headway-mcp-loading", daemon=True)
+            loading.start()
+        elif not loading.is_alive():
+            return b""
+
+
+def load_server() -> None:
+    with suppress(ImportError):  # raised again when the server takes over
+        importlib.import_module(SERVER_MODULE)

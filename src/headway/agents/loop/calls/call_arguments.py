@@ -10,7 +10,7 @@ from headway.agents.loop.step import Step
 from headway.agents.tools.arguments import parse_json_text
 from headway.agents.tools.results import USE_TOOL
 from headway.agents.tools.toolbox import Tool, match_name
-from headway.agents.transcripts.transcript import to_storable
+from headway.ledger.text import to_storable
 
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 

@@ -25,10 +25,11 @@ from headway.agents.tools.execution import record_files
 from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
-from headway.agents.transcripts.transcript import TranscriptEntry, get_text, to_storable, to_storable_value
+from headway.agents.transcripts.transcript import TranscriptEntry, get_text
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect, EffectState, RunEnd
+from headway.ledger.text import to_storable, to_storable_value
 from headway.storage.stores import runs as run_store
 
 STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from headway.agents.tools.toolbox import to_result
-from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.framing import format_inline
-from headway.ledger.text import SUBJECT_LIMIT
+from headway.ledger.text import SUBJECT_LIMIT, to_storable
 
 READ_LIMIT: Final = 8_000  # characters of a request that are parsed
 STEPS_LIMIT: Final = 20

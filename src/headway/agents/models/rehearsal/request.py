@@ -16,7 +16,7 @@ from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import to_result
 from headway.agents.transcripts.attachments import strip_attachments
 from headway.agents.transcripts.facts import Facts, find_facts
-from headway.agents.transcripts.transcript import to_storable
+from headway.ledger.text import to_storable
 from headway.ledger.todo import OPEN_STATUSES
 
 PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))

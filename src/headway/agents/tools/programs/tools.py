@@ -9,10 +9,11 @@ from pydantic import Field
 
 from headway.agents.tools.arguments import Arguments, Text
 from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspace
+from headway.agents.tools.external_calls import run_on_thread
 from headway.agents.tools.files import snapshots
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault
-from headway.agents.tools.toolbox import Result, Tool, run_on_thread, to_result
+from headway.agents.tools.toolbox import Result, Tool, to_result
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Sandbox
 

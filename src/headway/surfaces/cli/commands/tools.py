@@ -69,6 +69,7 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
     from headway.agents.checks.runner import PERSONAL_JUDGEMENT  # noqa: PLC0415
     from headway.agents.permission import find_denial  # noqa: PLC0415
     from headway.agents.tools.execution import resolve_scope, use_execution  # noqa: PLC0415
+    from headway.agents.tools.external_calls import call_in_context  # noqa: PLC0415
     from headway.agents.tools.toolbox import to_result  # noqa: PLC0415
 
     tool = headway.toolbox.find(name)
@@ -81,7 +82,7 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
         prover = Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT, is_operator=True)
         return await call_with_proof(prover, tool, arguments)
     with use_execution(execution):
-        return await headway.toolbox.call(name, arguments)
+        return await call_in_context(headway.toolbox, name, arguments)
 
 
 async def prepare_tools(headway: "Headway", server: str | None = None) -> None:

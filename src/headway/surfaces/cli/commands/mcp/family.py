@@ -2,24 +2,29 @@
 
 import hashlib
 import os
-from contextlib import closing, suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, TypeVar
 
 import click
 
-from headway.actions import conversations
+from headway.actions import conversations, views
 from headway.extras import require_extra
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.permission import FILE_NAME
 from headway.ledger.scope import Scope
-from headway.storage.transaction import Transaction
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction, Work, within_tenant
 from headway.surfaces.cli.commands.mcp.clients import GROUPS_HELP, install, uninstall
 from headway.surfaces.cli.context import CommandGroup, Invocation
-from headway.surfaces.mcp.early_answers import EarlyAnswers, ListResources
+from headway.surfaces.mcp.callers import McpCaller
+from headway.surfaces.mcp.early_answers import EarlyAnswers, EarlyLedger
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, choose_offer
 from headway.surfaces.mcp.resources import list_resources
 from headway.surfaces.mcp.stdio_transport import StdioChannel, answer_early
+
+T = TypeVar("T")
 
 TURN_HELP = "The turn whose plan the session works on (default: the open plan of the conversation or the current folder)."
 
@@ -39,23 +44,16 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
     scope = Scope(0, agent_id=text.check_name(agent, "agent_id"), turn_id=turn)
     with invocation.open_ledger() as ledger:
         scope = ledger.read(find_scope, scope, reference)
-    check_policy(invocation.settings().home)
-    early = EarlyAnswers(choose_offer(tools), build_list(invocation, scope) if scope.conversation_id or not reference else None)
+    caller = build_caller(scope, reference)
+    early = EarlyAnswers(choose_offer(tools), build_early_ledger(invocation, scope, caller))
     with suppress(BrokenPipeError), closing(StdioChannel()) as channel:  # a client that is gone is no failure
         line = answer_early(channel, early)
         if line is not None:
-            serve_rest(invocation, scope, reference, channel, early, line)
+            serve_rest(invocation, caller, channel, early, line)
 
 
 mcp.add_command(install)
 mcp.add_command(uninstall)
-
-
-def check_policy(home: str) -> None:
-    """Raise SettingsError if the policy cannot be read, before the first answer."""
-    from headway.agents.policy_file import PolicyFile  # noqa: PLC0415  help does not need it
-
-    PolicyFile(os.path.join(home, FILE_NAME))
 
 
 def find_scope(tx: Transaction, tenant_id: int, scope: Scope, reference: str | None) -> Scope:
@@ -74,30 +72,49 @@ def find_scope(tx: Transaction, tenant_id: int, scope: Scope, reference: str | N
     return scope
 
 
-def build_list(invocation: Invocation, scope: Scope) -> ListResources:
-    def list_early(cursor: str | None) -> dict[str, Any] | None:
-        with suppress(HeadwayError), invocation.open_ledger() as ledger:  # the server reports the error
-            return ledger.read(lambda tx, _tenant_id: list_resources(tx, scope, cursor))
+def build_caller(scope: Scope, reference: str | None) -> McpCaller:
+    folder = os.getcwd()
+    name = text.to_one_line(os.path.basename(folder) or folder).encode(errors="replace").decode()
+    return McpCaller(scope.tenant_id, reference, scope.turn_id, scope.agent_id, build_folder_key(folder), name)
+
+
+def build_early_ledger(invocation: Invocation, scope: Scope, caller: McpCaller) -> EarlyLedger:
+    """Raises SettingsError if the policy cannot be read, before the first answer."""
+    from headway.agents.policy_file import PolicyFile  # noqa: PLC0415  help does not need it
+
+    policy = PolicyFile(os.path.join(invocation.settings().home, FILE_NAME))
+    is_settled = bool(scope.conversation_id) or not caller.conversation  # otherwise the server creates the conversation
+
+    @contextmanager
+    def open_database() -> Iterator[DirectDatabase]:
+        with invocation.open_tenant(invocation.tenant) as (database, _tenant):
+            yield database
+
+    def read(work: Work[T]) -> T | None:
+        with suppress(HeadwayError), open_database() as database:  # the server reports the error
+            return database.read(within_tenant(scope.tenant_id, work))
         return None
 
-    return list_early
+    def list_early(cursor: str | None) -> dict[str, Any] | None:
+        return read(lambda tx: list_resources(tx, scope, cursor)) if is_settled else None
+
+    def call_early(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        from headway.surfaces.mcp.early_calls import EarlyCalls  # noqa: PLC0415  the lists do not wait for it
+
+        return EarlyCalls(open_database, caller, invocation.settings(), policy).call(name, arguments)
+
+    return EarlyLedger(list_early, call_early, lambda: read(lambda tx: views.find_log_position(tx, scope.tenant_id)))
 
 
-def serve_rest(
-    invocation: Invocation, scope: Scope, reference: str | None, channel: StdioChannel, early: EarlyAnswers, line: bytes
-) -> None:
+def serve_rest(invocation: Invocation, caller: McpCaller, channel: StdioChannel, early: EarlyAnswers, line: bytes) -> None:
     """Load the server, and let it continue the session."""
     import asyncio  # noqa: PLC0415  the first answers do not wait for it
 
     from headway.surfaces.log_lines import configure_plain_logging  # noqa: PLC0415
-    from headway.surfaces.mcp.scopes import McpCaller  # noqa: PLC0415
     from headway.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415
 
     settings = invocation.settings()
     configure_plain_logging(settings)
-    folder = os.getcwd()
-    name = text.to_one_line(os.path.basename(folder) or folder).encode(errors="replace").decode()
-    caller = McpCaller(scope.tenant_id, reference, scope.turn_id, scope.agent_id, build_folder_key(folder), name)
     asyncio.run(serve_stdio(settings, caller, channel, early, line))
 
 
