@@ -18,7 +18,7 @@ SYSTEM = "Plan work with several steps with create_todo, end each step with comp
 STEPS = 50
 
 if missing := [name for name in ("HEADWAY_TOKEN", "OPENAI_API_KEY") if not os.environ.get(name)]:
-    sys.exit(f"Set {' and '.join(missing)}: `headway token new` prints a token, and the loop calls OpenAI or OPENAI_BASE_URL.")
+    sys.exit(f"Set {' and '.join(missing)}: `headway token add` prints a token, and the loop calls OpenAI or OPENAI_BASE_URL.")
 
 headway = httpx.Client(
     base_url=os.environ.get("HEADWAY_URL", "http://127.0.0.1:8484"),

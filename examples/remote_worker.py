@@ -20,7 +20,7 @@ async def work_off(client: headway.Client, agent: str) -> None:
 
 async def main() -> None:
     if not (token := os.environ.get("HEADWAY_TOKEN")):
-        sys.exit("Set HEADWAY_TOKEN: `headway token new` prints one.")
+        sys.exit("Set HEADWAY_TOKEN: `headway token add` prints one.")
     async with headway.connect(os.environ.get("HEADWAY_URL", "http://127.0.0.1:8484"), token) as client:
         await work_off(client, "ada")
 

@@ -68,6 +68,8 @@ def commands(context: click.Context) -> Iterator[click.Context]:
         for name in family.list_commands(context):
             command = family.get_command(context, name)
             assert command is not None
+            if command.hidden:
+                continue
             yield from commands(click.Context(command, parent=context, info_name=name, **command.context_settings))
 
 

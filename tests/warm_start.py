@@ -290,8 +290,10 @@ def main() -> None:
 
 
 def list_command_modules() -> set[str]:
-    commands: dict[str, str] = import_module("headway.surfaces.cli.main").COMMANDS
-    return {f"headway.surfaces.cli.commands.{place.partition(':')[0]}" for place in commands.values()}
+    root = import_module("headway.surfaces.cli.main").headway
+    admin = import_module("headway.surfaces.cli.commands.operations.admin").admin
+    places: list[str] = [entry.place for group in (root, admin) for entry in group.entries.values()]
+    return {f"headway.surfaces.cli.commands.{place.partition(':')[0]}" for place in places}
 
 
 def prepare_first_turn() -> None:

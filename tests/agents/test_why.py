@@ -74,7 +74,7 @@ def test_a_person_who_rejects_a_call_is_named(sqlite_url: str, tmp_path: Path) -
         lines = explain(talk, "turn", turn["id"])
 
         assert waiting == (
-            f"The turn waits for approval #{number}. Decide with `headway approvals approve {number}` or `reject {number}`, "
+            f"The turn waits for approval #{number}. Decide with `headway approval approve {number}` or `reject {number}`, "
             "or cancel the turn."
         )
         assert lines[2:] == [
@@ -109,10 +109,11 @@ def test_a_dead_letter_tells_what_failed_and_what_to_do(sqlite_url: str, tmp_pat
         assert f"The job {job.id} became a dead letter after 1 failure: {reason}" in lines
         assert f"The turn failed: {reason}" in lines
         assert lines[-1] == (
-            f"The job is a dead letter: {reason} Retry it with `headway jobs retry {job.id}`, or drop it with "
-            f"`headway jobs drop {job.id}`."
+            f"The job is a dead letter: {reason} Retry it with `headway admin job retry {job.id}`, or delete it with "
+            f"`headway admin job rm {job.id}`."
         )
-        assert explain(talk, "turn", turn["id"])[-1] == f"The turn failed: {reason} Retry it with `headway jobs retry {job.id}`."
+        advice = f"Retry it with `headway admin job retry {job.id}`."
+        assert explain(talk, "turn", turn["id"])[-1] == f"The turn failed: {reason} {advice}"
 
 
 def test_a_turn_that_was_taken_over_after_a_crash_says_so(sqlite_url: str, tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ def test_ids_of_other_tenants_are_not_found_and_bare_numbers_are_ambiguous(desk:
             desk.database.read(partial(why.explain, tenant_id=stranger, kind=kind, reference=reference))
     assert desk.read(why.find_reference, f"todo:{todo.id}") == ("todo", str(todo.id))
     assert desk.read(why.find_reference, turn) == ("turn", turn)
-    assert desk.read(why.find_reference, "nothing") == ("job", "nothing")
+    assert desk.read(why.find_reference, "job:nothing") == ("job", "nothing")
     with pytest.raises(Invalid, match="Write todo:12 or goal:12"):
         desk.read(why.find_reference, "12")
     with pytest.raises(Invalid, match="not the id of a todo"):

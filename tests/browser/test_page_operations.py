@@ -111,7 +111,7 @@ def test_dead_letters_are_explained_retried_and_dropped(page: Visit, client: Cli
     expect(letters).to_contain_text("no such thing")
     letters.get_by_text("Why?").click()
     expect(letters.locator(".why li").last).to_contain_text("no such thing")
-    expect(letters.locator(".why > p")).to_contain_text("Retry it with `headway jobs retry")
+    expect(letters.locator(".why > p")).to_contain_text("Retry it with `headway admin job retry")
     page.go(f"/todos/{todo['id']}")
     sheet = page.page.locator("dialog.todo-sheet[open]")
     sheet.get_by_text("History", exact=True).click()

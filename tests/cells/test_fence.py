@@ -209,7 +209,7 @@ def test_a_move_that_has_arrived_can_only_be_completed(cells: Cells) -> None:
     move = fence(cells)
     moving.copy_rows(route, move)
 
-    with pytest.raises(Conflict, match="Complete the move with `headway tenant move acme --to b`"):
+    with pytest.raises(Conflict, match="Complete the move with `headway admin tenant move acme --to b`"):
         undo_move(route, "acme")
     assert cells.list_writable("a", desk.tenant.id) == []
 

@@ -1,4 +1,4 @@
-"""`headway approvals` and `headway questions`: decisions are stored at once, and a process continues the agent."""
+"""`headway approval` and `headway question`: decisions are stored at once, and a process continues the agent."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`headway audit`: who changed access, limits or rules."""
+"""`headway admin audit`: who changed access, limits or rules."""
 
 import json
 import os

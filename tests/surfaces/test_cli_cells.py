@@ -1,4 +1,4 @@
-"""`headway cell …`, and commands for tenants that are placed on several cells."""
+"""`headway admin cell …`, and commands for tenants that are placed on several cells."""
 
 import re
 import tarfile
@@ -238,7 +238,7 @@ def test_a_name_whose_tenant_was_not_created_is_reported_and_completed(eu1: Shel
     assert details[0] == "2: eu1, eu2; this database is the cell eu1"
     assert len(details) == 3
     assert "'first'" in details[1]
-    assert "`headway cell add eu1`" in details[1]
+    assert "`headway admin cell add eu1`" in details[1]
     assert details[2].startswith("reserved in the cell eu2, but not created: 'acme'.")
 
     assert "already exists in the cell eu2" in get_error_line(eu1("tenant", "add", "acme", "--cell", "eu1"), 4)

@@ -1,4 +1,4 @@
-"""`headway jobs …` and `headway agents …`: the job queue, its dead letters, and the agents at work."""
+"""`headway admin job …` and `headway agent …`: the job queue, its dead letters, and the agents at work."""
 
 import re
 import time

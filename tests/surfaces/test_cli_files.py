@@ -1,4 +1,4 @@
-"""`headway files`: list, show, get and diff."""
+"""`headway file`: list, show, get and diff."""
 
 import json
 from pathlib import Path

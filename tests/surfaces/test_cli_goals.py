@@ -273,6 +273,7 @@ def test_why(headway: Shell) -> None:
     assert headway.ok("goal", "why", "1", "--sub-goal", "#5").startswith(
         "#5 “compare” waits: for #3 “measure the second”, which is failed"
     )
+    assert headway.ok("why", "goal:1", "--sub-goal", "5") == headway.ok("goal", "why", "1", "--sub-goal", "5")
     assert headway.ok("goal", "why", "1", "--sub-goal", "1").endswith(
         "is completed: Found 12 sources. Evaluation: no divergence. As expected.\n"
     )
@@ -424,10 +425,10 @@ def test_a_goal_that_waits_for_a_person_says_so(headway: Shell) -> None:
         finally:
             watcher.kill()
 
-    assert noted == "headway: An agent waits for question #1. Answer with `headway questions answer 1 TEXT`.\n"
+    assert noted == "headway: An agent waits for question #1. Answer with `headway question answer 1 TEXT`.\n"
     assert listed.startswith("▶ #1 [active, waits for question #1] reach it")
     assert "  active, waits for question #1  " in shown
-    assert "  next      Answer with `headway questions answer 1 TEXT`.\n" in shown
+    assert "  next      Answer with `headway question answer 1 TEXT`.\n" in shown
     assert "waits for" not in headway.ok("goal", "list")
 
 

@@ -71,7 +71,7 @@ def test_people_can_still_edit_todos_during_a_halt(headway: Shell) -> None:
     assert headway.ok("todo", "list", "--all") == "#1 [completed] by hand\n"
 
 
-WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "tenant list", "tenant add x", "tenant rm x"]
+WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "admin tenant list", "admin tenant add x", "admin tenant rm x"]
 
 
 @each_row("command", WHOLE)
@@ -80,7 +80,7 @@ def test_installation_wide_commands_refuse_a_tenant_and_a_conversation(headway: 
     for flag in ("--tenant", "--conversation"):
         for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
             line = get_error_line(headway(*arguments), 2)
-            assert line.startswith(f"headway: {' '.join(command.split()[:2]).removesuffix(' x')} applies to the whole installation")
+            assert line.startswith(f"headway: {command.removesuffix(' x')} applies to the whole installation")
             assert f"omit {flag}" in line
     assert not headway.ledger.exists()
     assert "--tenant" not in headway.ok(*command.split(), "--help")

@@ -169,6 +169,6 @@ def test_tenants_share_a_database_and_nothing_in_it(headway: Shell, database_url
 
 
 def test_a_tenant_that_is_not_there_is_not_found(headway: Shell) -> None:
-    assert "headway tenant list" in get_error_line(headway("todo", "list", "--tenant", "nobody"), 3)
+    assert "headway admin tenant list" in get_error_line(headway("todo", "list", "--tenant", "nobody"), 3)
     assert headway("todo", "add", "x", "--tenant", "nobody").code == 3
     assert headway.json("tenant", "list") == {"tenants": []}

@@ -1,4 +1,4 @@
-"""`headway tenant move`, and requests of a tenant that is being moved."""
+"""`headway admin tenant move`, and requests of a tenant that is being moved."""
 
 import asyncio
 from functools import partial

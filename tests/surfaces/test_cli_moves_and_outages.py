@@ -1,4 +1,4 @@
-"""`headway tenant move` while another cell is down, or lost for good."""
+"""`headway admin tenant move` while another cell is down, or lost for good."""
 
 import json
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def test_a_tenant_on_its_way_to_a_lost_cell_can_stay(
 
     removed = eu1("cell", "rm", "eu2", "--lost", "--yes")
 
-    assert "headway tenant move acme --undo" in removed.err
+    assert "headway admin tenant move acme --undo" in removed.err
     eu1.ok("tenant", "move", "acme", "--undo")
     eu1.ok("todo", "add", "accepted", "--tenant", "acme")
     assert list_places(eu1) == {"acme": "eu1"}

@@ -1,4 +1,4 @@
-"""`headway tenant export` and `headway tenant rm`: everything that a tenant owns, in one file or gone."""
+"""`headway admin tenant export` and `headway admin tenant rm`: everything that a tenant owns, in one file or gone."""
 
 import json
 import tarfile

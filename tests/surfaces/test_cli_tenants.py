@@ -1,4 +1,4 @@
-"""`headway tenant …`, `token …` and `conversation …`: tenants, their tokens and their conversations."""
+"""`headway admin tenant …`, `token …` and `conversation …`: tenants, their tokens and their conversations."""
 
 import hashlib
 import re

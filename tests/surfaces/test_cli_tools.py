@@ -1,4 +1,4 @@
-"""`headway tools`, `headway doctor` and `GET /v1/tools` with MCP servers: one works, one refuses our key, one is not installed."""
+"""`headway tool`, `headway doctor` and `GET /v1/tools` with MCP servers: one works, one refuses our key, one is not installed."""
 
 import asyncio
 import json

@@ -46,7 +46,7 @@ def test_a_request_without_a_valid_token_is_refused(stranger: httpx.Client, head
     headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
     answer = stranger.get("/v1/todos", headers=headers)
 
-    assert "headway token new" in check_problem(answer, 401, "unauthorized")
+    assert "headway token add" in check_problem(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 

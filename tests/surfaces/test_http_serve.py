@@ -84,7 +84,7 @@ def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, ho
     error = get_error_line(headway.loaded("serve", "--port", "0", "--host", host), 2)
 
     assert host in error
-    assert "headway token new" in error
+    assert "headway token add" in error
 
 
 def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: Shell) -> None:

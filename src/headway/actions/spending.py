@@ -164,7 +164,7 @@ def set_own_limit(tx: Transaction, tenant_id: int, nanos: int, budget: int) -> N
     if nanos > most:
         raise OperatorOnly(
             f"Only the installation's operator may set a limit above ${to_dollars(most):.2f} for this tenant: with `headway costs "
-            "--limit`, or with a token of `headway token new --operator`. Nothing was changed."
+            "--limit`, or with a token of `headway token add --operator`. Nothing was changed."
         )
     save_limit(tx, tenant_id, pool, pool._replace(ceiling=nanos))
 

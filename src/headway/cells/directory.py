@@ -63,7 +63,7 @@ class Directory:
     def get(self, name: str) -> Cell:
         found = next((cell for cell in self.cells if cell.name == name), None)
         if found is None:
-            raise NotFound(f"No cell named {name[:80]!r}. `headway cell list` shows all cells.")
+            raise NotFound(f"No cell named {name[:80]!r}. `headway admin cell list` shows all cells.")
         return found
 
     def find_cell_of(self, tenant_name: str) -> Cell | None:

@@ -272,7 +272,7 @@ def undo_move(route: Route, tenant_name: str) -> Move:
     if state in HAS_ARRIVED:
         raise Conflict(
             f"The tenant {tenant_name!r} is in cell {move.target} by now. Complete the move with "
-            f"`headway tenant move {tenant_name} --to {move.target}`, then move it back."
+            f"`headway admin tenant move {tenant_name} --to {move.target}`, then move it back."
         )
     repeat(source, route.sign(partial(leaving.undo, move=move)))
     drop_left_triggers(route, source)

@@ -48,7 +48,7 @@ def add_tenant(settings: Settings, name: str, cell_name: str | None, sign: Sign)
             with directory.open(cell) as member:
                 return member.write(create), cell.name
         if cell_name is not None:
-            raise NotFound(f"No cell named {cell_name[:80]!r}: there are no cells. `headway cell add` adds one.")
+            raise NotFound(f"No cell named {cell_name[:80]!r}: there are no cells. `headway admin cell add` adds one.")
         return database.write(create), ""
 
 
@@ -72,7 +72,7 @@ def choose_cell(directory: Directory, database: DirectDatabase, name: str | None
     own = database.read(cells.find_own)
     if own is None:
         raise Invalid(
-            "The database is not a cell, so name the cell of the tenant with --cell. `headway cell list` shows all cells."
+            "The database is not a cell, so name the cell of the tenant with --cell. `headway admin cell list` shows all cells."
         )
     return directory.get(own.name)
 

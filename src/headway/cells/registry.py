@@ -97,7 +97,7 @@ def delete_departed(_cell: Cell, database: DirectDatabase, target: str) -> None:
 
 
 def describe_stranded(move: Move) -> str:
-    stays = f"`headway tenant move {move.tenant_name} --undo` lets it stay in the cell {move.source}"
+    stays = f"`headway admin tenant move {move.tenant_name} --undo` lets it stay in the cell {move.source}"
     return f"The tenant {move.tenant_name!r} was on its way to the cell {move.target}: {stays}."
 
 
@@ -183,7 +183,7 @@ def repair_placements(directory: Directory) -> list[str]:
 
 
 def describe_double(name: str) -> str:
-    return f"Two cells have a tenant named {name[:80]!r}. If it is being moved, complete the move with `headway tenant move`."
+    return f"Two cells have a tenant named {name[:80]!r}. If it is being moved, complete the move with `headway admin tenant move`."
 
 
 # What a cell does

@@ -67,7 +67,7 @@ def open_directory(settings: Settings, tenant_name: str) -> Iterator[Directory]:
     with Directory(settings) as directory:
         directory.require_urls()
         if not directory.cells:
-            raise NotFound("There are no cells. `headway cell add` adds one.")
+            raise NotFound("There are no cells. `headway admin cell add` adds one.")
         yield directory
 
 
@@ -79,7 +79,7 @@ def find_source(directory: Directory, tenant_name: str) -> tuple[Cell, Move | No
     """
     placed = directory.find_cell_of(tenant_name)
     if placed is None:
-        raise NotFound(f"No tenant named {tenant_name[:80]!r}. `headway tenant list` shows all tenants.")
+        raise NotFound(f"No tenant named {tenant_name[:80]!r}. `headway admin tenant list` shows all tenants.")
     with directory.open(placed) as database:
         if database.read(partial(leaving.find, tenant_name=tenant_name)):
             return placed, None

@@ -123,7 +123,7 @@ class DependencyCycle(Invalid):
 
 
 class Unauthorized(HeadwayError):
-    """A valid token is needed: send `Authorization: Bearer hw_…`. `headway token new` creates one."""
+    """A valid token is needed: send `Authorization: Bearer hw_…`. `headway token add` creates one."""
 
 
 class Forbidden(HeadwayError):
@@ -135,7 +135,7 @@ class ReadOnlyToken(Forbidden):
 
 
 class OperatorOnly(Forbidden):
-    """Only the installation's operator may do this: on the command line, or with a token of `headway token new --operator`."""
+    """Only the installation's operator may do this: on the command line, or with a token of `headway token add --operator`."""
 
 
 class WrongCell(HeadwayError):

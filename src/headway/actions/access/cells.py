@@ -141,7 +141,7 @@ def check_number(tx: Transaction, name: str, number: int, facts: MemberFacts) ->
 def reserve_name(tx: Transaction, tenant_name: str, cell: str) -> None:
     """Reserve a tenant's name in the directory before the tenant is created. The same call may be repeated."""
     if not cell_store.lock_cell(tx, cell):
-        raise NotFound(f"No cell named {cell!r}. `headway cell list` shows all cells.")
+        raise NotFound(f"No cell named {cell!r}. `headway admin cell list` shows all cells.")
     if not cell_store.insert_placement(tx, tenant_name, cell) and (taken := cell_store.find_placement(tx, tenant_name)) != cell:
         raise NameTaken(f"A tenant named {tenant_name!r} already exists in the cell {taken}.")
 

@@ -89,6 +89,6 @@ def check_right(tx: Transaction, token: Token, right: Right) -> None:
         case "operator":
             raise OperatorOnly
         case "admin":
-            raise Forbidden("This needs a token with the admin scope: `headway token new --admin` creates one.")
+            raise Forbidden("This needs a token with the admin scope: `headway token add --admin` creates one.")
         case _:
             raise ReadOnlyToken

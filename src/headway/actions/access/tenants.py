@@ -36,7 +36,7 @@ def add_with_token(tx: Transaction, caller: Token, name: str) -> tuple[Tenant, N
     tokens.lock(tx, caller)
     if cells.list_all(tx):
         raise Conflict(
-            "With cells, `headway tenant add` creates tenants: it reserves the name in all of them. Nothing was created."
+            "With cells, `headway admin tenant add` creates tenants: it reserves the name in all of them. Nothing was created."
         )
     tenant = add(tx, name)
     created = tokens.insert(tx, tenant.id, FIRST_TOKEN, tokens.list_scopes("admin"), caller.expires_at)
@@ -49,7 +49,7 @@ def get_by_name(tx: Transaction, name: str) -> Tenant:
     tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
     if tenant is None:
         cells.check_tenant_is_here(tx, name)
-        raise NotFound(f"No tenant named {name[:80]!r}. `headway tenant list` shows all tenants.")
+        raise NotFound(f"No tenant named {name[:80]!r}. `headway admin tenant list` shows all tenants.")
     return tenant
 
 

@@ -17,7 +17,7 @@ from headway.storage.transaction import Transaction
 # The same for every reason, and without a path: the caller may be a stranger.
 UNKNOWN: Final = (
     "This token is not valid here. It was revoked, has expired, or belongs to another installation: a token works only with the "
-    "home (HEADWAY_HOME) and the database in which `headway token new` created it. `headway serve` prints those of the server."
+    "home (HEADWAY_HOME) and the database in which `headway token add` created it. `headway serve` prints those of the server."
 )
 USE_INTERVAL_MS = 60_000
 MAX_LIFETIME_S: Final = 3650 * 86400

@@ -77,7 +77,7 @@ def describe_turn(tx: Transaction, tenant_id: int, turn: Turn) -> str:
         case "finished":
             return describe_outcome(tx, tenant_id, turn)
         case "failed":
-            advice = f"Retry it with `headway jobs retry {run.id}`." if run else "Send a new message to try again."
+            advice = f"Retry it with `headway admin job retry {run.id}`." if run else "Send a new message to try again."
             return f"The turn failed: {shorten(run.result if run else '')} {advice}"
         case "canceled":
             return "The turn was canceled. Finished work was kept. Send a new message to continue."
@@ -99,9 +99,9 @@ def describe_wait(tx: Transaction, tenant_id: int, turn: Turn) -> str:
         return "The turn waits for a person."
     more = f" ({turn.waiting - 1} more wait)" if turn.waiting > 1 else ""
     if wait["kind"] == "question":
-        advice = f"Answer with `headway questions answer {wait['id']} TEXT`"
+        advice = f"Answer with `headway question answer {wait['id']} TEXT`"
     else:
-        advice = f"Decide with `headway approvals approve {wait['id']}` or `reject {wait['id']}`"
+        advice = f"Decide with `headway approval approve {wait['id']}` or `reject {wait['id']}`"
     return f"The turn waits for {wait['kind']} #{wait['id']}{more}. {advice}, or cancel the turn."
 
 
@@ -145,7 +145,7 @@ def describe_job(tx: Transaction, tenant_id: int, job: Job) -> str:
     match job.state:
         case "dead":
             reason = shorten(errors[-1]) if errors else "it failed for good."
-            advice = f"Retry it with `headway jobs retry {job.id}`, or drop it with `headway jobs drop {job.id}`."
+            advice = f"Retry it with `headway admin job retry {job.id}`, or delete it with `headway admin job rm {job.id}`."
             return f"The job is a dead letter: {reason} {advice}"
         case "completed" | "canceled":
             return f"The job is {job.state}. Nothing changes it any more."

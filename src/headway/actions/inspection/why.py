@@ -13,7 +13,7 @@ from headway.actions.inspection import present_states
 from headway.actions.inspection.event_sentences import SENTENCES, WhyLine, describe_event, describe_events, format_actor
 from headway.actions.inspection.journal_sentences import describe_entry
 from headway.actions.inspection.todo_sentences import describe_changes, describe_last_end, describe_plan
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.job import Job
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER, to_one_line
@@ -96,8 +96,11 @@ def find_reference(tx: Transaction, tenant_id: int, reference: str) -> WhyRefere
     digits = reference.removeprefix("#")
     if digits.isascii() and digits.isdigit():
         raise Invalid(f"{digits[:20]} can be a todo or a goal. Write todo:{digits[:20]} or goal:{digits[:20]}.")
-    is_turn = conversation_store.find_turn(tx, tenant_id, reference) is not None
-    return WhyReference("turn" if is_turn else "job", reference)
+    if conversation_store.find_turn(tx, tenant_id, reference):
+        return WhyReference("turn", reference)
+    if jobs.find(tx, tenant_id, reference):
+        return WhyReference("job", reference)
+    raise NotFound(f"No turn or job {reference[:80]!r}.")
 
 
 def parse_number(kind: WhyKind, reference: str) -> int:
@@ -187,6 +190,12 @@ def explain_goal(tx: Transaction, tenant_id: int, goal_id: int) -> list[WhyLine]
         lines.append(WhyLine(event.seq if event else None, entry.at, f"{sentence}{to_one_line(actor)}", is_key))
     lines += list_halts(tx, tenant_id, goal.created_at, goal.ended_at or tx.now)
     return sort_lines([*lines, *(list_job_events(tx, tenant_id, goal.run_id) if goal.run_id else ())])
+
+
+def explain_sub_goal(tx: Transaction, tenant_id: int, goal: str, sub_goal_id: int) -> Explanation:
+    """Explain in one line what holds up a sub-goal."""
+    text = goal_views.explain(tx, tenant_id, parse_number("goal", goal), sub_goal_id)
+    return Explanation([WhyLine(None, tx.now, to_one_line(text))])
 
 
 # Jobs

@@ -40,7 +40,7 @@ def begin(tx: Transaction, tenant_name: str, target: str) -> Move:
     """Record the move, or return the one that has begun. Nothing is refused yet."""
     own = cell_store.find_self(tx)
     if own is None:
-        raise Conflict("This database is not a cell. Add it with `headway cell add` first.")
+        raise Conflict("This database is not a cell. Add it with `headway admin cell add` first.")
     if tenant_name == LOCAL_TENANT:
         raise Invalid(f"The tenant {LOCAL_TENANT!r} exists in every cell, and cannot be moved.")
     if own.name == target:

@@ -26,7 +26,7 @@ def check_free(tx: Transaction, tenant_name: str, tenant_id: int) -> None:
     if earlier:
         raise Conflict(
             f"The move of tenant {tenant_name!r} from cell {earlier.source} to {earlier.target} is not complete. Run "
-            f"`headway tenant move {tenant_name} --to {earlier.target}` first."
+            f"`headway admin tenant move {tenant_name} --to {earlier.target}` first."
         )
     if move_store.has_name_or_id(tx, tenant_name, tenant_id):
         raise Conflict(f"The target has a tenant named {tenant_name!r} or with the id {tenant_id} already. Nothing was changed.")

@@ -13,7 +13,7 @@ from headway.storage.database import DatabaseAccess
 from headway.storage.transaction import Transaction
 
 NEEDS_AGENT = "it needs a turn or a running agent, and a schedule has neither"
-NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway schedule put`"
+NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway schedule add`"
 
 
 def check_remote_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:

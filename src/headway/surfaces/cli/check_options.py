@@ -21,22 +21,17 @@ def check_options(command: Callable[..., None]) -> Callable[..., None]:
             "check_commands",
             multiple=True,
             metavar="CMD",
-            help="It is done only if this shell command succeeds, here (repeatable).",
+            help="Require that this shell command succeeds in this folder (repeatable).",
         ),
         click.option(
             "--check-file",
             "check_files",
             multiple=True,
             metavar="PATH[~TEXT]",
-            help="It is done only if this file exists here, and contains the text (repeatable).",
+            help="Require that this file exists in this folder and contains TEXT (repeatable).",
         ),
-        click.option("--check", "check_json", multiple=True, metavar="JSON", help="A check of any kind (repeatable)."),
-        click.option(
-            "--workspace",
-            "in_workspace",
-            is_flag=True,
-            help="The commands and files are in the tenant's workspace, not in this folder.",
-        ),
+        click.option("--check", "check_json", multiple=True, metavar="JSON", help="Require a check of any kind (repeatable)."),
+        click.option("--workspace", "in_workspace", is_flag=True, help="Check the tenant's workspace instead of this folder."),
     )
     for option in reversed(options):
         command = option(command)

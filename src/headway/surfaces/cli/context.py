@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -26,6 +27,7 @@ from headway.ledger.errors import (
 )
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
+from headway.ledger.text import MAX_INTEGER
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction, Work, within_tenant
@@ -213,6 +215,7 @@ class UnusedFlags(NamedTuple):
 
 
 NO_UNUSED_FLAGS = UnusedFlags()
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 TENANT_WIDE = UnusedFlags(("conversation",), "applies to all conversations of a tenant")
 INSTALLATION_WIDE = UnusedFlags(("tenant", "conversation"), "applies to the whole installation")
 
@@ -246,21 +249,67 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group whose commands accept the shared flags, too."""
+    """A group whose commands also accept the shared flags.
+
+    `aliases` are older names of its commands, each with the words that replace it. Help does not show them. `examples` are command
+    lines at the end of its help.
+    """
 
     command_class = Command
 
-    def __init__(self, *args: Any, unused: UnusedFlags = NO_UNUSED_FLAGS, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        unused: UnusedFlags = NO_UNUSED_FLAGS,
+        aliases: Mapping[str, str] = NO_ALIASES,
+        examples: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **options)
         self.params += build_shared_flags()
         self.unused = unused
+        self.aliases = aliases
+        self.examples = examples
         unused.hide_in_help(self)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands in the order of their definition, the most common first."""
+        return list(self.commands)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         super().add_command(cmd, name)
         if isinstance(cmd, Command):
             cmd.refuse(self.unused)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, *rest = args
+        if name in self.aliases:
+            return super().resolve_command(ctx, [*self.aliases[name].split(), *rest])
+        if name.startswith("-") or ctx.resilient_parsing or self.get_command(ctx, name):
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"No such command {name!r}.{self.suggest_command(ctx, name)}", ctx)
+
+    def suggest_command(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415  only for a mistake
+
+        known = self.list_commands(ctx)
+        similar = get_close_matches(name, known, n=2)
+        commands = " or ".join(f"`{ctx.command_path} {command}`" for command in known if command in similar)
+        return f" Did you mean {commands}?" if commands else ""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, each with the first sentence of its help, however long."""
+        shown = [command for command in self.commands.values() if not command.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl([(command.name or "", command.get_short_help_str(MAX_INTEGER)) for command in shown])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+                for example in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+        super().format_epilog(ctx, formatter)
 
 
 def require_confirmation(question: str, *, yes: bool) -> None:

@@ -110,8 +110,8 @@ def format_wait_for_person(goal: dict[str, Any]) -> str:
 def describe_person_action(wait: dict[str, Any]) -> str:
     """Say how a person can decide what a goal waits for."""
     if wait["kind"] == "approval":
-        return f"Decide with `headway approvals approve {wait['id']}` or `headway approvals reject {wait['id']}`."
-    return f"Answer with `headway questions answer {wait['id']} TEXT`."
+        return f"Decide with `headway approval approve {wait['id']}` or `headway approval reject {wait['id']}`."
+    return f"Answer with `headway question answer {wait['id']} TEXT`."
 
 
 def format_done(goal: dict[str, Any]) -> str:

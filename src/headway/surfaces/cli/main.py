@@ -4,8 +4,7 @@ import io
 import os
 import sys
 from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -13,73 +12,80 @@ from click.exceptions import NoArgsIsHelpError
 from headway import __version__
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError
-from headway.surfaces.cli.context import CommandGroup, get_exit_code
+from headway.surfaces.cli.context import get_exit_code
+from headway.surfaces.cli.lazy_group import LazyCommand, LazyGroup
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-# Where each command lives. A module is imported when its command is called, so that `todo add` does not load the web stack.
-COMMANDS = {
-    "serve": "serve:serve",
-    "login": "access.login:login",
-    "worker": "worker:worker",
-    "demo": "demo:demo",
-    "chat": "chat:chat",
-    "turn": "turn:turn",
-    "eval": "evals.family:evals",
-    "approvals": "people:approvals",
-    "questions": "people:questions",
-    "todo": "todo:todo",
-    "goal": "goal:goal",
-    "files": "files.family:files",
-    "memory": "memory:memory",
-    "conversation": "access.conversation:conversation",
-    "tenant": "access.tenant:tenant",
-    "cell": "access.cell:cell",
-    "token": "access.tenant:token",
-    "mcp": "mcp.family:mcp",
-    "acp": "acp:acp",
-    "tools": "tools:tools",
-    "agents": "engine:agents",
-    "jobs": "operations.job_commands:jobs",
-    "workers": "operations.job_commands:workers",
-    "schedule": "engine:schedule",
-    "webhook": "access.webhook:webhook",
-    "costs": "costs:costs",
-    "why": "why:why",
-    "halt": "operators:halt",
-    "unhalt": "operators:unhalt",
-    "audit": "operators:audit",
-    "settings": "settings:settings",
-    "trust": "trust:trust",
-    "doctor": "doctor:doctor",
-    "completion": "completion:completion",
+SECTIONS = {
+    "Start": {
+        "demo": LazyCommand("demo:demo", "Watch Headway work: offline, in under a minute."),
+        "chat": LazyCommand("chat:chat", "Talk with an agent, or send it one message."),
+        "serve": LazyCommand("serve:serve", "Serve the web page, the HTTP API and MCP."),
+        "login": LazyCommand("access.login:login", "Print a link that signs in to the web page."),
+        "doctor": LazyCommand("doctor:doctor", "Check the setup and say how to fix it."),
+    },
+    "Work": {
+        "todo": LazyCommand("todo:todo", "Add, list and complete todos."),
+        "goal": LazyCommand("goal:goal", "Set goals that agents pursue on their own."),
+        "approval": LazyCommand("people:approvals", "Approve or reject tool calls."),
+        "question": LazyCommand("people:questions", "Answer the questions of agents."),
+        "why": LazyCommand("why:why", "Explain how a todo, turn, goal or job got where it is."),
+        "conversation": LazyCommand("access.conversation:conversation", "Create, search, copy and delete conversations."),
+        "turn": LazyCommand("turn:turn", "Inspect, steer, copy and compare turns."),
+        "agent": LazyCommand("engine:agents", "Inspect, steer and cancel running agents."),
+        "file": LazyCommand("files.family:files", "Read and compare the files that agents wrote."),
+        "memory": LazyCommand("memory:memory", "Search and change what agents remember."),
+        "costs": LazyCommand("costs:costs", "Show what agents spent; set the limit."),
+    },
+    "Set up": {
+        "mcp": LazyCommand("mcp.family:mcp", "Give an assistant such as Claude Code your todo list."),
+        "acp": LazyCommand("acp:acp", "Run an agent in an editor such as Zed."),
+        "tool": LazyCommand("tools:tools", "List the tools of agents, and call one."),
+        "schedule": LazyCommand("engine:schedule", "Start goals, messages and tools at set times."),
+        "eval": LazyCommand("evals.family:evals", "Test models and agents with suites of cases."),
+        "webhook": LazyCommand("access.webhook:webhook", "Send events to other systems."),
+        "token": LazyCommand("access.tenant:token", "Create and revoke tokens for the HTTP API."),
+        "settings": LazyCommand("settings:settings", "Show the settings in force and where each comes from."),
+        "trust": LazyCommand("trust:trust", "Allow Headway to use the files of a folder."),
+        "completion": LazyCommand("completion:completion", "Print the script for completion in your shell."),
+    },
+    "Operate": {
+        "worker": LazyCommand("worker:worker", "Run jobs in one more process; list such processes."),
+        "halt": LazyCommand("operators:halt", "Stop all agents at once."),
+        "unhalt": LazyCommand("operators:unhalt", "Let all agents continue."),
+        "admin": LazyCommand("operations.admin:admin", "Manage tenants, cells and jobs; read the audit log."),
+    },
 }
 
+# Older names, and words that people try.
+ALIASES = {
+    "agents": "agent",
+    "approvals": "approval",
+    "audit": "admin audit",
+    "cell": "admin cell",
+    "config": "settings",
+    "files": "file",
+    "help": "--help",
+    "jobs": "admin job",
+    "questions": "question",
+    "tenant": "admin tenant",
+    "tools": "tool",
+    "version": "--version",
+    "workers": "worker list",
+}
 
-class RootGroup(CommandGroup):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, name = COMMANDS[cmd_name].split(":")
-        command: click.Command = getattr(import_module(f"headway.surfaces.cli.commands.{module}"), name)
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Complete command names without help texts, which would mean importing every command while the user waits."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415  only needed for completion
-
-        names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+EXAMPLES = (
+    "headway demo",
+    "headway todo add 'Write the release notes' --check-file NOTES.md",
+    "headway chat 'Work through my todos'",
+)
 
 
-@click.group(cls=RootGroup)
+@click.group(
+    cls=LazyGroup, sections=SECTIONS, aliases=ALIASES, examples=EXAMPLES, epilog="`headway COMMAND --help` explains a command."
+)
 @click.version_option(__version__, prog_name="headway")
 def headway() -> None:
-    """The work ledger and runtime for LLM agents."""
+    """A durable task list for LLM agents, and a runtime that works through it."""
 
 
 def main() -> None:
@@ -91,7 +97,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "headway"
-        message = error.format_message()
+        message = " ".join(map(str.strip, error.format_message().splitlines()))
         exit_with_message(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try `{command} --help`.", error.exit_code)
     except click.ClickException as error:
         exit_with_message(error.format_message(), error.exit_code)

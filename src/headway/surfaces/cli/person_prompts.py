@@ -162,10 +162,10 @@ class PersonPrompts:
         (kind, item_id), item = next(iter(self.waiting.items()))
         if kind == "approval":
             what = f"approval #{item_id}, to call {item['tool']}"
-            how = f"Decide with `headway approvals approve {item_id}` or `headway approvals reject {item_id}`"
+            how = f"Decide with `headway approval approve {item_id}` or `headway approval reject {item_id}`"
         else:
             what = f"an answer to question #{item_id}: {to_one_line(item['question'])[:SUMMARY_LENGTH]}"
-            how = f"Answer with `headway questions answer {item_id} TEXT`"
+            how = f"Answer with `headway question answer {item_id} TEXT`"
         where = f"`headway serve`, `headway worker` or `headway chat --conversation {conversation_id}`"
         return f"The turn waits for {what}. {how}; then {where} continues it."
 
@@ -175,7 +175,7 @@ def describe_call(approval: Item) -> list[str]:
     lines = to_lines(json.dumps(approval["arguments"], ensure_ascii=False, indent=2))
     hidden = len(lines) - MAX_LINES
     shown = [line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}… (cut)" for line in lines[:MAX_LINES]]
-    more = [f"… {hidden} more lines: `headway approvals show {approval['id']}` shows them"] if hidden > 0 else []
+    more = [f"… {hidden} more lines: `headway approval show {approval['id']}` shows them"] if hidden > 0 else []
     heading = f"Approval #{approval['id']}: the agent {approval['role']} asks to call {approval['tool']} ({approval['why']})"
     return [to_one_line(heading), *(f"  {line}" for line in (*shown, *more))]
 

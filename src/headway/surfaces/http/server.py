@@ -115,7 +115,7 @@ def check_has_tokens(settings: Settings) -> None:
         if not database.read(tokens.has_active) and not database.read(cells.find_own):
             raise SettingsError(
                 f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "
-                "Create one with `headway token new --tenant NAME`, or listen on 127.0.0.1."
+                "Create one with `headway token add --tenant NAME`, or listen on 127.0.0.1."
             )
 
 

@@ -23,7 +23,7 @@ from headway.surfaces.cli.tables import print_table
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
-@click.option("--days", type=click.IntRange(1, MOST_DAYS), help="Show what was spent per day, for this many days, instead.")
+@click.option("--days", metavar="N", type=click.IntRange(1, MOST_DAYS), help="Show the costs per day, for this many days.")
 @click.option("--by", type=click.Choice(["model", "role", "goal"]), help="With --days: the groups of the totals (default: model).")
 @click.option("--limit", "limit_usd", type=Dollars(allows_zero=True), metavar="USD", help="Set the limit of the tenant first.")
 @pass_invocation

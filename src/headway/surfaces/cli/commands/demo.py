@@ -49,7 +49,7 @@ NEXT_COMMANDS = (
     ("headway serve", "the web page, the API and MCP, at one address"),
     ("headway chat", "chat with an agent and watch its todo list"),
     ('headway goal add "…"', "a goal that agents pursue without you"),
-    ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model (needs OPENAI_API_KEY)"),
+    ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model (needs headway[openai] and OPENAI_API_KEY)"),
 )
 OWN_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "creates its own ledger (--keep DIR)")
 REPEAT_COMMAND = ("headway demo --keep DIR", "keep the results; see them with headway serve --home DIR")
@@ -57,11 +57,11 @@ REPEAT_COMMAND = ("headway demo --keep DIR", "keep the results; see them with he
 
 @click.command(cls=Command, unused=OWN_LEDGER)
 @click.option(
-    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the demo's ledger in this folder (default: delete it)."
+    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the results in this folder (default: delete them)."
 )
 @pass_invocation
 def demo(invocation: Invocation, keep: str | None) -> None:
-    """Watch Headway work in under a minute, offline. It drains a plan, pursues a goal with sub-agents and survives a crash."""
+    """Watch Headway work offline, in under a minute: it works through a plan, pursues a goal and survives a crash."""
     started_at = time.monotonic()
     with open_home(keep) as folder:
         runner = DemoRunner(folder, quiet=invocation.as_json)

@@ -26,7 +26,7 @@ from headway.trust import Inspection, summarize
 @click.option("--call", "may_call", is_flag=True, help="Try each model with one small request, which costs a little.")
 @pass_invocation
 def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
-    """Check the database, the engine, the models, the operator's channels, the policy and the sandbox. Says how to fix problems."""
+    """Check the database, engine, models, notification channels, policy and sandbox, and say how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
         settings = invocation.loaded_settings = invocation.load_settings()

@@ -1,4 +1,4 @@
-"""`headway agents` and `headway schedule`: inspect and control what the engine runs."""
+"""`headway agent` and `headway schedule`: inspect and control what the engine runs."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -37,15 +37,27 @@ RUN_HEADINGS = ("run", "role", "state", "steps", "cost", "task")
 SCHEDULE_HEADINGS = ("name", "when", "next", "last", "work")
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    "agent",
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    examples=("headway agent list --goal 1", "headway agent send RUN_ID 'Skip the tests in old/'"),
+)
 def agents() -> None:
-    """Show, steer and cancel agent runs: those that answer turns, and sub-agents."""
+    """Inspect, steer and cancel running agents: the agents that answer turns, and their sub-agents."""
 
 
 @agents.command("list")
 @click.option("--turn", metavar="UUID", help="Only runs of this turn.")
 @click.option("--goal", type=GOAL_ID, metavar="ID", help="Only runs of this goal.")
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""
@@ -112,12 +124,19 @@ def build_wait_fields(job: Job) -> dict[str, str]:
     return {"waits": format_wait(job.retry_at, job.as_json()["error"])}
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    aliases={"put": "add"},
+    examples=(
+        "headway schedule add news --cron '0 6 * * *' --tz Europe/Berlin --goal 'Summarize the news'",
+        "headway schedule run news",
+    ),
+)
 def schedule() -> None:
-    """Manage recurring work."""
+    """Start a goal, send a message or call a tool at set times."""
 
 
-@schedule.command("put")
+@schedule.command("add")
 @click.argument("name")
 @click.option("--cron", metavar="EXPRESSION", help='Cron expression, such as "0 6 * * *".')
 @click.option("--tz", metavar="ZONE", help="Time zone of --cron (default: UTC).")
@@ -138,7 +157,7 @@ def put_schedule(
     tool_name: str | None,
     arguments: str,
 ) -> None:
-    """Create a schedule, or change the existing one with that name."""
+    """Add a schedule, or replace the one with that name."""
     timing = parse_timing(cron, tz, every)
     with invocation.open_ledger() as ledger:
         work = {**build_goal_work(goal), **build_message_work(ledger, message), **build_tool_work(ledger, tool_name, arguments)}
@@ -160,7 +179,7 @@ def put_schedule(
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="Arguments of --tool, as a JSON object.")
 @pass_invocation
 def edit_schedule(invocation: Invocation, /, name: str, new_name: str | None, **given: Any) -> None:
-    """Change an existing schedule. What is not given stays as it is."""
+    """Change a schedule. Options that you leave out keep their values."""
     cron, tz, every = given["cron"], given["tz"], given["every"]
     with invocation.open_ledger() as ledger:
         work = {
@@ -239,7 +258,14 @@ def build_tool_work(ledger: TenantDatabase, name: str | None, arguments: str) ->
 
 
 @schedule.command("list")
-@click.option("--limit", default=SCHEDULES_LIMIT, show_default=True, type=click.IntRange(1, SCHEDULES_LIMIT))
+@click.option(
+    "--limit",
+    default=SCHEDULES_LIMIT,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, SCHEDULES_LIMIT),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_schedules(invocation: Invocation, limit: int) -> None:
     """List schedules with their last and next run."""
@@ -266,7 +292,7 @@ def pause_schedule(invocation: Invocation, name: str) -> None:
 @click.argument("name")
 @pass_invocation
 def resume_schedule(invocation: Invocation, name: str) -> None:
-    """Resume a schedule from now on. Ticks missed while paused are not made up."""
+    """Resume a schedule. Times that passed while it was paused are skipped."""
     with invocation.open_ledger() as ledger:
         answer_with_schedule(invocation, ledger.write(schedules.resume, name))
 

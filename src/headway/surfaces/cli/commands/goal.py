@@ -33,9 +33,13 @@ from headway.surfaces.cli.context import (
 DEFAULT_PAGE_SIZE = 50
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    examples=("headway goal add 'Write a summary of each file in docs' --budget 2", "headway goal watch 1"),
+)
 def goal() -> None:
-    """Manage goals: objectives that are pursued without a person."""
+    """Set goals and follow them. Agents plan a goal and pursue it on their own."""
 
 
 @goal.command("add")
@@ -97,9 +101,16 @@ def check_goal(new_goal: NewGoal, workspace: str) -> NewGoal:
 @goal.command("list")
 @click.option("--status", type=click.Choice(get_args(GoalStatus)), help="Only goals with this status.")
 @click.option("--search", default="", metavar="WORDS", help="Only goals that have all these words.")
-@click.option("--waiting", is_flag=True, help="Only goals that wait for a person.")
+@click.option("--waiting", is_flag=True, help="Only goals that wait for you.")
 @click.option("--sort", default="newest", show_default=True, type=click.Choice(get_args(GoalSort)), help="The order.")
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_goals(
     invocation: Invocation, status: GoalStatus | None, search: str, limit: int, *, waiting: bool, sort: GoalSort
@@ -112,10 +123,10 @@ def list_goals(
 
 @goal.command("show")
 @click.argument("goal_id", type=GOAL_ID)
-@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository, too.")
+@click.option("--diff", is_flag=True, help="Also print the diff of its changes in its repository.")
 @pass_invocation
 def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
-    """Show a goal: its progress, its sub-goals and the latest journal entries."""
+    """Show a goal with its progress, its sub-goals and its latest journal entries."""
     with invocation.open_ledger() as ledger:
         document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
         entries = [entry.as_json() for entry in ledger.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
@@ -237,7 +248,14 @@ def repeat_goal(invocation: Invocation, goal_id: int, *, no_wait: bool) -> None:
 
 @goal.command("plans")
 @click.argument("goal_id", type=GOAL_ID)
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_plans(invocation: Invocation, goal_id: int, limit: int) -> None:
     """List the plans of a goal, the one in force first, with what each changed."""
@@ -263,7 +281,7 @@ def fork_goal(invocation: Invocation, goal_id: int, at: int, message: str, *, li
     pursue_new(invocation, lambda tx, tenant_id: fork(tx, tenant_id, goal_id, request), no_wait=no_wait)
 
 
-@goal.command("why")
+@goal.command("why", hidden=True)  # `headway why goal ID` says more
 @click.argument("goal_id", type=GOAL_ID)
 @click.option("--sub-goal", type=SUB_GOAL_ID, metavar="ID", help="Explain this sub-goal instead.")
 @pass_invocation

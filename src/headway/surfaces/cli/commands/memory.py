@@ -27,13 +27,20 @@ HEADINGS = ("id", "kind", "origin", "text")
 QUESTION_LENGTH = 60  # characters of a text in a question
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, examples=("headway memory search invoice", "headway memory add 'Invoices are due after 30 days'"))
 def memory() -> None:
-    """Show, search and change the memory of agents: what they noted for later."""
+    """Search and change the notes that agents keep for later."""
 
 
 kind_filter = click.option("--kind", metavar="NAME", help="Only entries of this kind.")
-limit_flag = click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+limit_flag = click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 
 
 @memory.command("list")
@@ -41,7 +48,7 @@ limit_flag = click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=Tru
 @limit_flag
 @pass_invocation
 def list_entries(invocation: Invocation, kind: str | None, limit: int) -> None:
-    """List entries, newest first. With --conversation, those that agents recall there: its own and the tenant-wide ones."""
+    """List entries, newest first. With --conversation, list what agents recall there: its own entries and the tenant-wide ones."""
     with invocation.open_ledger() as ledger:
         page = ledger.read(memory_actions.list_page, MemorySelection(ledger.conversation_id, kind), "", limit)
     answer_with_page(invocation, page.as_json(), "no memory entries")
@@ -53,7 +60,7 @@ def list_entries(invocation: Invocation, kind: str | None, limit: int) -> None:
 @limit_flag
 @pass_invocation
 def search(invocation: Invocation, words: tuple[str, ...], kind: str | None, limit: int) -> None:
-    """Search for entries that contain all WORDS, in any case. Newest first."""
+    """Find entries with all WORDS, newest first. Case does not matter."""
     with invocation.open_ledger() as ledger:
         find = partial(ledger.read, memory_actions.list_page, MemorySelection(ledger.conversation_id, kind), " ".join(words))
         page = find(limit)
@@ -79,7 +86,7 @@ def show(invocation: Invocation, entry_id: int) -> None:
 @click.option("--kind", default=DEFAULT_KIND, show_default=True, metavar="NAME", help="What sort of note it is.")
 @pass_invocation
 def add(invocation: Invocation, text: tuple[str, ...], kind: str) -> None:
-    """Add an entry; - reads it from standard input. Without --conversation, agents in every conversation recall it."""
+    """Add an entry (- reads it from standard input). Without --conversation, agents in every conversation recall it."""
     with invocation.open_ledger() as ledger:
         new = NewMemory(read_text(" ".join(text)), kind, ledger.scope.conversation_id)
         answer_with_entry(invocation, ledger.write(memory_actions.add, new, SENDER).as_json())

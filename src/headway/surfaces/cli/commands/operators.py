@@ -1,4 +1,4 @@
-"""`headway halt`, `headway unhalt` and `headway audit`: the kill switch of the whole installation, and who changed what."""
+"""`headway halt`, `headway unhalt` and `headway admin audit`: the kill switch of the whole installation, and who changed what."""
 
 import json
 import time
@@ -31,7 +31,7 @@ VALUE_LENGTH: Final = 120  # characters of a value in a line
 @click.option("--why", default="", metavar="TEXT", help="The reason, shown while everything is halted.")
 @pass_invocation
 def halt(invocation: Invocation, why: str) -> None:
-    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts. With cells, in all of them."""
+    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts, in any cell."""
 
     def throw(_: Cell | None, database: DirectDatabase) -> tuple[Halt | None, Halt]:
         return database.write(act_as_sender(lambda tx: (halts.find_active(tx), halts.halt(tx, why))))
@@ -54,7 +54,7 @@ def describe_halt(before: Halt | None, active_halt: Halt, why: str) -> str:
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
 def unhalt(invocation: Invocation) -> None:
-    """Lift the halt, so that everything resumes where it stopped. With cells, in all of them."""
+    """End the halt. All agents resume where they stopped, in all cells."""
 
     def lift(_: Cell | None, database: DirectDatabase) -> str:
         return "The halt is lifted." if database.write(act_as_sender(halts.unhalt)) else "Nothing was halted."
@@ -67,11 +67,11 @@ def unhalt(invocation: Invocation) -> None:
 @click.option("--since", type=SECONDS, metavar="DURATION", help="Only entries of the last 30m, 2h or 7d.")
 @click.option("--until", type=SECONDS, metavar="DURATION", help="Only entries from before the last 30m, 2h or 7d.")
 @click.option("--action", default="", metavar="NAME", help="Only this action, such as token.revoke, or all of a kind: token.")
-@click.option("--who", default="", metavar="TEXT", help="Only entries whose author has this text.")
+@click.option("--who", default="", metavar="TEXT", help="Only entries whose author contains this text.")
 @click.option("--target", default="", metavar="NAME", help="Only what was changed, such as token:12, or all of a kind: token.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="The newest N entries.")
-@click.option("--follow", "-f", is_flag=True, help="Print them oldest first, and then each new one as it is written.")
-@click.option("--json-lines", is_flag=True, help="Print each as one line of JSON, oldest first.")
+@click.option("--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 10_000), help="Show at most this many.")
+@click.option("--follow", "-f", is_flag=True, help="Print the entries oldest first, and then each new entry.")
+@click.option("--json-lines", is_flag=True, help="Print each entry as one line of JSON, oldest first.")
 @pass_invocation
 def audit(
     invocation: Invocation,
@@ -87,8 +87,8 @@ def audit(
 ) -> None:
     """Show who changed access, limits or rules, with the old and the new value, newest first.
 
-    Shows the entries of all tenants and of the installation, with cells those of all cells; with --tenant, those of one tenant and
-    of the installation.
+    Without --tenant, it shows the entries of all tenants, in all cells. With --tenant, it shows the entries of this tenant and of
+    the installation.
     """
     if invocation.as_json and (follow or json_lines):
         raise click.UsageError("--json prints one document, which --follow and --json-lines do not; omit it")

@@ -1,4 +1,4 @@
-"""`headway approvals` and `headway questions`: decide about tool calls that agents proposed, and answer their questions."""
+"""`headway approval` and `headway question`: decide about tool calls that agents proposed, and answer their questions."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -26,9 +26,11 @@ APPROVAL_HEADINGS = ("id", "state", "role", "tool", "arguments")
 QUESTION_HEADINGS = ("id", "state", "role", "question")
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    "approval", cls=CommandGroup, unused=TENANT_WIDE, examples=("headway approval list", "headway approval approve 1 --always")
+)
 def approvals() -> None:
-    """Show, approve and reject tool calls that need a person's approval."""
+    """Approve or reject the tool calls that agents propose."""
 
 
 @approvals.command("list")
@@ -39,7 +41,14 @@ def approvals() -> None:
     type=click.Choice([*get_args(ApprovalState), ALL_STATES]),
     help="Only those in this state; `proposed` ones wait for a decision.",
 )
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_approvals(invocation: Invocation, state: str, limit: int) -> None:
     """List approvals, newest first."""
@@ -114,9 +123,9 @@ def build_approval_row(approval: dict[str, Any]) -> Sequence[str]:
     return f"#{approval['id']}", approval["state"], approval["role"], approval["tool"], arguments
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group("question", cls=CommandGroup, unused=TENANT_WIDE, examples=("headway question list", "headway question answer 1 yes"))
 def questions() -> None:
-    """Show and answer questions of agents."""
+    """Answer the questions of agents."""
 
 
 @questions.command("list")
@@ -127,7 +136,14 @@ def questions() -> None:
     type=click.Choice([*get_args(QuestionState), ALL_STATES]),
     help="Only those in this state; `open` ones wait for an answer.",
 )
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_questions(invocation: Invocation, state: str, limit: int) -> None:
     """List questions, newest first."""

@@ -8,7 +8,7 @@ from headway.surfaces.cli.tables import print_table
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
-@click.option("--changed", is_flag=True, help="Only those that differ from their defaults.")
+@click.option("--changed", is_flag=True, help="Only settings that differ from their defaults.")
 @pass_invocation
 def settings(invocation: Invocation, *, changed: bool) -> None:
     """Show the settings in force here, with the source of each: a flag, the environment, .env, models.toml or the default.

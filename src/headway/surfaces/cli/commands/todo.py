@@ -30,13 +30,17 @@ from headway.surfaces.cli.context import (
 VERIFY_LIMIT = 10_000  # todos at once
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    examples=(
+        "headway todo add 'Fix the login' --check-command 'pytest -q tests/test_login.py'",
+        "headway todo list",
+        "headway todo done 1 --outcome 'The cookie had expired'",
+    ),
+)
 def todo() -> None:
-    """Manage todos: add work, list it and complete it."""
+    """Add, list and complete todos. A todo with checks is completed only when they pass."""
 
-
-todo.add_command(export)
-todo.add_command(import_todos)
 
 ids_argument = click.argument("ids", nargs=-1, required=True, type=TODO_ID, metavar="ID…")
 yes_flag = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
@@ -52,11 +56,13 @@ def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
 @todo.command()
 @click.argument("subject", nargs=-1, required=True)
 @click.option("--description", "-d", default="", metavar="TEXT", help="Details; - reads them from standard input.")
-@click.option("--criteria", default="", metavar="TEXT", help="What must be true when it is done.")
+@click.option(
+    "--criteria", default="", metavar="TEXT", help="What must be true when it is done: text for the agent, which nothing checks."
+)
 @click.option("--agent", default="index", metavar="NAME", help="The agent that adds it.")
 @click.option("--agent-type", metavar="NAME", help="The type of agent it is meant for.")
 @click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for this todo (repeatable).")
-@click.option("--status", default="pending", type=STATUS, metavar="STATUS")
+@click.option("--status", default="pending", show_default=True, type=STATUS, metavar="STATUS", help="The status at the beginning.")
 @click.option("--position", type=int, metavar="N", help="Position in the list (default: last).")
 @click.option("--turn", metavar="UUID", help="Add it to this turn's plan.")
 @check_options
@@ -86,12 +92,14 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
 @click.option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only this status (repeatable).")
 @click.option("--turn", metavar="UUID", help="Only this turn's plan.")
 @click.option("--agent", metavar="NAME", help="Only todos of this agent.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option(
+    "--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 1_000_000), help="List at most this many."
+)
 @pass_invocation
 def list_todos(
     invocation: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
 ) -> None:
-    """List todos. In progress first, then pending in order, then (with --all) ended, most recent first."""
+    """List todos: first those in progress, then pending todos in order and, with --all, ended todos, newest first."""
     selected_statuses = statuses or (() if everything else OPEN_STATUSES)
     with invocation.open_ledger() as ledger:
         selection = Selection(ledger.conversation_id, turn, selected_statuses, agent)
@@ -119,7 +127,7 @@ def show(invocation: Invocation, todo_id: int) -> None:
 @lease_flags
 @pass_invocation
 def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
-    """Start todos. An ended todo must be reopened first, with `reopen`."""
+    """Start todos. Reopen an ended todo first."""
     with call.open_ledger() as ledger:
         started = apply_in_transaction(ledger, lambda tx, id_: todos.start(tx, ledger.scope.tenant_id, id_, **lease), ids)
     answer_with_todos(call, started)
@@ -159,7 +167,7 @@ def complete(
 @yes_flag
 @pass_invocation
 def verify(call: Invocation, /, ids: tuple[int, ...], *, include_open: bool, yes: bool) -> None:
-    """Run the checks of todos again: of these, or of all completed ones. Exits with 4 if one no longer passes."""
+    """Run the checks of these todos again, or of all completed todos. Exits with 4 if a check no longer passes."""
     if ids and include_open:
         raise click.UsageError("Give ids or --all, not both.")
     with call.open_ledger() as ledger:
@@ -202,9 +210,9 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 
 @todo.command()
 @click.argument("todo_id", metavar="ID", type=TODO_ID)
-@click.option("--subject", metavar="TEXT")
-@click.option("--description", "-d", metavar="TEXT", help="- reads it from standard input.")
-@click.option("--criteria", "completion_criteria", metavar="TEXT")
+@click.option("--subject", metavar="TEXT", help="The new subject.")
+@click.option("--description", "-d", metavar="TEXT", help="The new details; - reads them from standard input.")
+@click.option("--criteria", "completion_criteria", metavar="TEXT", help="What must be true when it is done.")
 @click.option("--agent-type", metavar="NAME", help='The type of agent it is meant for; "" clears it.')
 @click.option("--position", type=int, metavar="N", help="Position in the list; later todos move down.")
 @click.option(
@@ -221,7 +229,7 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @lease_flags
 @pass_invocation
 def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_checks: bool, force: bool, **fields: Any) -> None:
-    """Change the fields of a todo. Checks that are given replace all that it has."""
+    """Change a todo. The checks that you give replace all its checks."""
     checks = read_checks(fields)
     if no_checks and checks:
         raise click.UsageError("Give checks or --no-checks, not both.")
@@ -265,7 +273,7 @@ def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) ->
 
 
 @todo.command()
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
+@click.option("--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 500), help="List at most this many.")
 @pass_invocation
 def ready(invocation: Invocation, limit: int) -> None:
     """List todos that can start now: pending, with all dependencies ended."""
@@ -320,3 +328,7 @@ def apply_in_transaction(ledger: TenantDatabase, step: Callable[..., Todo], ids:
 def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
     document = {"todo": changed[0].as_json()} if len(changed) == 1 else {"todos": [item.as_json() for item in changed]}
     invocation.answer(document, partial(render.print_todos, changed))
+
+
+todo.add_command(export)
+todo.add_command(import_todos)

@@ -1,4 +1,4 @@
-"""`headway tools`: the tools that agents may call, and calls of single ones to try them."""
+"""`headway tool`: the tools that agents may call, and calls of single ones to try them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,9 @@ T = TypeVar("T")
 HEADINGS = ("name", "family", "approval", "description")
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    "tool", cls=CommandGroup, examples=("headway tool list", 'headway tool call calculate --args \'{"expression": "8*45"}\'')
+)
 def tools() -> None:
     """List the tools of agents, and call one."""
 
@@ -47,7 +49,7 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
 @click.option("--args", "arguments", metavar="JSON", default="{}", help="The arguments, as one JSON object.")
 @pass_invocation
 def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
-    """Call one tool as a person and print its result. It needs no approval, but what the policy denies is refused."""
+    """Call a tool yourself and print its result. It needs no approval, but a call that the policy denies is refused."""
     values = parse_json_object(arguments)
     with invocation.open_ledger() as ledger:
         scope = ledger.scope

@@ -15,9 +15,26 @@ from headway.surfaces.cli.tables import print_row
 from headway.surfaces.cli.turn_comparison import print_diff, print_turn
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    examples=("headway turn show TURN_ID", "headway turn fork TURN_ID --at 3 --model openai:gpt-5-mini"),
+)
 def turn() -> None:
-    """Manage turns. `headway chat` starts one."""
+    """Inspect, steer, copy and compare turns. A turn is the work on one message; `headway chat` starts one."""
+
+
+@turn.command("show")
+@click.argument("turn_id")
+@click.option("--diff", is_flag=True, help="Also print the diff of its changes in its repository.")
+@pass_invocation
+def show_turn(invocation: Invocation, turn_id: str, *, diff: bool) -> None:
+    """Show a turn and its steps: the model's answers with their tool calls, numbered as `turn fork --at` counts them."""
+    limits = invocation.settings().limits
+    with invocation.open_ledger() as ledger:
+        shown = ledger.read(turns.show, turn_id, limits)
+        steps = ledger.read(comparison.list_steps, turn_id)
+    invocation.answer({"turn": shown, "steps": steps}, lambda: print_turn(shown, steps, with_diff=diff))
 
 
 @turn.command("cancel")
@@ -36,23 +53,12 @@ def cancel_turn(invocation: Invocation, turn_id: str) -> None:
     invocation.answer({"turn": ended}, lambda: print_row((ended["id"], ended["status"], ended["request"])))
 
 
-@turn.command("show")
-@click.argument("turn_id")
-@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository.")
-@pass_invocation
-def show_turn(invocation: Invocation, turn_id: str, *, diff: bool) -> None:
-    """Show a turn and its steps: the model's answers with their tool calls, numbered as `turn fork --at` counts them."""
-    limits = invocation.settings().limits
-    with invocation.open_ledger() as ledger:
-        shown = ledger.read(turns.show, turn_id, limits)
-        steps = ledger.read(comparison.list_steps, turn_id)
-    invocation.answer({"turn": shown, "steps": steps}, lambda: print_turn(shown, steps, with_diff=diff))
-
-
 @turn.command("fork")
 @click.argument("turn_id")
 @click.option("--at", "at", required=True, type=click.IntRange(0, 1_000_000), metavar="STEP", help="Keep this many steps.")
-@click.option("--message", default="", metavar="TEXT", help="At 0 it replaces the request; later the agent reads it next.")
+@click.option(
+    "--message", default="", metavar="TEXT", help="The message that the agent reads next; at step 0 it replaces the request."
+)
 @fork_options
 @pass_invocation
 def fork_turn(invocation: Invocation, turn_id: str, at: int, message: str, model: str, role: str, *, live: bool) -> None:

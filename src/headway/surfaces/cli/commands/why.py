@@ -1,6 +1,7 @@
 """`headway why`: the events and decisions that led to the present state of a todo, turn, goal or job."""
 
 import time
+from functools import partial
 from typing import get_args
 
 import click
@@ -8,24 +9,32 @@ import click
 from headway.actions.inspection import why as explanations
 from headway.actions.inspection.why import Explanation, WhyKind, WhyReference
 from headway.ledger.text import MAX_INTEGER, to_one_line
+from headway.surfaces.cli.arguments import SUB_GOAL_ID
 from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
 @click.argument("subject", nargs=-1, required=True, metavar="[todo|turn|goal|job] ID")
-@click.option("--all", "show_all", is_flag=True, help="Print every line, not only as many as fit on a screen.")
+@click.option("--all", "show_all", is_flag=True, help="Print every line, not only the most important ones.")
+@click.option("--sub-goal", type=SUB_GOAL_ID, metavar="ID", help="Only explain this sub-goal of the goal.")
 @pass_invocation
-def why(invocation: Invocation, subject: tuple[str, ...], *, show_all: bool) -> None:
-    """Explain why a todo, turn, goal or job is in its present state.
+def why(invocation: Invocation, subject: tuple[str, ...], sub_goal: int | None, *, show_all: bool) -> None:
+    """Explain how a todo, turn, goal or job got into its current state.
 
     Prints the events and decisions that led to it, oldest first, each with its number in the log. The last line says what the state
-    is now and what would change it. The kind can be left out for the id of a turn or a job, and can be written as todo:12.
+    is now and what would change it. `todo:12` is short for `todo 12`. The id of a turn or a job needs no kind.
     """
     limit = MAX_INTEGER if show_all else explanations.SCREEN_LINES
     with invocation.open_ledger() as ledger:
         reference = parse_subject(subject) or ledger.read(explanations.find_reference, subject[0])
-        explanation = ledger.read(explanations.explain, *reference, limit)
+        if sub_goal is None:
+            explain = partial(explanations.explain, kind=reference.kind, reference=reference.id, limit=limit)
+        elif reference.kind == "goal":
+            explain = partial(explanations.explain_sub_goal, goal=reference.id, sub_goal_id=sub_goal)
+        else:
+            raise click.UsageError("--sub-goal needs a goal, such as `headway why goal 3 --sub-goal 2`")
+        explanation = ledger.read(explain)
     invocation.answer(explanation.as_json(), lambda: print_explanation(explanation))
 
 

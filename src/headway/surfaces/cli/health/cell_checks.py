@@ -17,7 +17,7 @@ def inspect_cells(settings: Settings) -> list[Finding]:
     try:
         with Directory(settings) as directory:
             if not directory.cells:
-                unused = "HEADWAY_DIRECTORY_URL names a database that knows no cells. Add them with `headway cell add`."
+                unused = "HEADWAY_DIRECTORY_URL names a database that knows no cells. Add them with `headway admin cell add`."
                 return [Finding("cells", unused, warning=True)] if settings.directory_url else []
             if not cells.is_directory(directory.cells):
                 return [build_member_finding(directory.cells)]
@@ -49,14 +49,15 @@ def inspect_directory(directory: Directory) -> list[Finding]:
     report = registry.compare_placements(directory)
     moves = [move for visit in directory.visit(registry.read_open_moves) for move in visit.value or ()]
     warnings = [
-        *(f"the cell {cell.name} has no public address: set it with `headway cell add {cell.name} --public-url URL`"
+        *(f"the cell {cell.name} has no public address: set it with `headway admin cell add {cell.name} --public-url URL`"
           for cell in directory.cells if not cell.public_url),
-        *(f"the move of tenant {move.tenant_name!r} is not complete: run `headway tenant move` with --to {move.target} or --undo"
+        *(f"the move of tenant {move.tenant_name!r} is not complete: run `headway admin tenant move` with "
+          f"--to {move.target} or --undo"
           for move in moves),
-        *(f"the directory is wrong about {cells.describe_names(names)}: repair it with `headway cell add {cell}`"
+        *(f"the directory is wrong about {cells.describe_names(names)}: repair it with `headway admin cell add {cell}`"
           for cell, names in report.unplaced.items()),
-        *(f"reserved in the cell {cell}, but not created: {cells.describe_names(names)}. Repeat `headway tenant add`, or use "
-          "`headway tenant rm`" for cell, names in report.reserved.items()),
+        *(f"reserved in the cell {cell}, but not created: {cells.describe_names(names)}. Repeat `headway admin tenant add`, or use "
+          "`headway admin tenant rm`" for cell, names in report.reserved.items()),
         *(registry.describe_double(name) for name in report.doubled if name not in {move.tenant_name for move in moves}),
     ]  # fmt: skip
     return [Finding("cells", warning, warning=True) for warning in warnings]

@@ -1,4 +1,4 @@
-"""`headway cell`: the Postgres databases on which tenants are placed."""
+"""`headway admin cell`: the Postgres databases on which tenants are placed."""
 
 import os
 import re
@@ -27,7 +27,7 @@ HEADINGS: Final = ("cell", "address", "tenants", "state")
 PUBLIC_URL: Final = re.compile(r"https?://(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?/?")
 
 
-@click.group(cls=CommandGroup, unused=INSTALLATION_WIDE)
+@click.group(cls=CommandGroup, unused=INSTALLATION_WIDE, examples=("headway admin cell list",))
 def cell() -> None:
     """Manage cells: independent Postgres databases, each with some of the tenants and with its own processes."""
 
@@ -35,7 +35,7 @@ def cell() -> None:
 @cell.command("add")
 @click.argument("name")
 @click.option("--url", metavar="URL", help="Its database: postgresql://… (default: the database that this command uses).")
-@click.option("--public-url", metavar="URL", help="Where its API and its page are, for those who ask the wrong cell.")
+@click.option("--public-url", metavar="URL", help="The address of its API and page, for clients that ask the wrong cell.")
 @click.option("--cell-home", metavar="DIR", help="Where its files are, if the cells do not share one home.")
 @pass_invocation
 def add_cell(invocation: Invocation, name: str, url: str | None, public_url: str | None, cell_home: str | None) -> None:
@@ -132,7 +132,7 @@ def show_cell(invocation: Invocation, name: str) -> None:
 
 @cell.command("rm")
 @click.argument("name")
-@click.option("--lost", is_flag=True, help="Its database no longer exists: forget its tenants, too.")
+@click.option("--lost", is_flag=True, help="Its database no longer exists: also forget its tenants.")
 @click.option("--yes", "-y", is_flag=True, help="With --lost, do not ask for confirmation.")
 @pass_invocation
 def remove_cell(invocation: Invocation, name: str, *, lost: bool, yes: bool) -> None:

@@ -22,7 +22,7 @@ __all__ = ["conversation"]
 @click.argument("title", nargs=-1, required=True)
 @pass_invocation
 def rename_conversation(invocation: Invocation, conversation_id: int, title: tuple[str, ...]) -> None:
-    """Give a conversation another TITLE."""
+    """Rename a conversation."""
     with invocation.open_ledger() as ledger:
         row = ledger.write(conversations.rename, conversation_id, " ".join(title))
     invocation.answer({"conversation": row.as_json()}, lambda: print_row(build_conversation_row(row)))
@@ -60,10 +60,17 @@ def restore_conversations(invocation: Invocation, ids: tuple[int, ...]) -> None:
 
 @conversation.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def search_conversations(invocation: Invocation, words: tuple[str, ...], limit: int) -> None:
-    """Search titles and messages for all WORDS, in any case. Newest first."""
+    """Find conversations with all WORDS in their titles or messages, newest first. Case does not matter."""
     with invocation.open_ledger() as ledger:
         find = partial(ledger.read, conversation_pages.list_page, ConversationFilter(" ".join(words)))
         page = find(limit)

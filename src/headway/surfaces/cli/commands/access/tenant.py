@@ -1,4 +1,4 @@
-"""`headway tenant`, `headway token` and `headway conversation`: manage access and conversations."""
+"""`headway admin tenant`, `headway token` and `headway conversation`: manage access and conversations."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,14 +31,18 @@ TOKEN_HEADINGS = ("id", "label", "scope", "created", "expiry", "use")
 CONVERSATION_HEADINGS = ("id", "key", "title")
 
 
-@click.group(cls=CommandGroup, unused=INSTALLATION_WIDE)
+@click.group(
+    cls=CommandGroup,
+    unused=INSTALLATION_WIDE,
+    examples=("headway admin tenant add acme", "headway token add --tenant acme"),
+)
 def tenant() -> None:
-    """Manage tenants: isolated customers. All data belongs to exactly one tenant."""
+    """Manage tenants. A tenant is an isolated customer, with its own data, tokens and limits."""
 
 
 @tenant.command("add")
 @click.argument("name")
-@click.option("--cell", metavar="CELL", help="The cell to create it in (default: the cell that the database is).")
+@click.option("--cell", metavar="CELL", help="The cell to create it in (default: the cell of this database).")
 @pass_invocation
 def add_tenant(invocation: Invocation, name: str, cell: str | None) -> None:
     """Create a tenant."""
@@ -183,19 +187,24 @@ def delete_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
             report_progress('Remove them later with `python -m apsw FILE "VACUUM"`.')
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    aliases={"new": "add", "revoke": "rm", "revoke-all": "rm --all"},
+    examples=("headway token add --label laptop --expires 90d", "headway token rm 2"),
+)
 def token() -> None:
-    """Manage bearer tokens for the API. A token is shown once and stored hashed."""
+    """Create, replace and revoke bearer tokens for the HTTP API. A token is shown once and stored hashed."""
 
 
-@token.command("new")
+@token.command("add")
 @click.option("--label", default="", help="What the token is for.")
 @click.option("--admin", is_flag=True, help="Allow it to manage the tenant: its tokens, webhooks and cost limit.")
 @click.option("--operator", is_flag=True, help="Allow it to manage the installation: only for the tenant `local`.")
-@click.option("--read-only", is_flag=True, help="Do not allow it to change anything.")
+@click.option("--read-only", is_flag=True, help="Allow it to read, and nothing else.")
 @click.option("--expires", type=SECONDS, metavar="DURATION", help="When it stops working, such as 90d (default: never).")
 @pass_invocation
-def new_token(invocation: Invocation, label: str, expires: float | None, *, admin: bool, operator: bool, read_only: bool) -> None:
+def add_token(invocation: Invocation, label: str, expires: float | None, *, admin: bool, operator: bool, read_only: bool) -> None:
     """Create a token for --tenant and print it. It cannot be shown again."""
     if admin + operator + read_only > 1:
         raise click.UsageError("--admin, --operator and --read-only exclude each other.")
@@ -241,21 +250,24 @@ def rotate_token(invocation: Invocation, token_id: int, overlap: float) -> None:
     invocation.answer({"token": created.secret, **created.token.as_json(), "replaced": replaced.as_json()}, draw)
 
 
-@token.command("revoke")
-@click.argument("token_id", metavar="ID", type=TOKEN_ID)
+@token.command("rm")
+@click.argument("token_id", metavar="ID", type=TOKEN_ID, required=False)
+@click.option("--all", "all_tokens", is_flag=True, help="Revoke all tokens of --tenant and end all its browser sessions.")
+@click.option("--yes", "-y", is_flag=True, help="With --all: do not ask for confirmation.")
 @pass_invocation
-def revoke_token(invocation: Invocation, token_id: int) -> None:
+def revoke_tokens(invocation: Invocation, token_id: int | None, *, all_tokens: bool, yes: bool) -> None:
     """Revoke a token with its browser sessions, or end a session. It stops working at once."""
+    if (token_id is not None) == all_tokens:
+        raise click.UsageError("Give either the ID of a token or --all.")
+    if token_id is None:
+        revoke_all_tokens(invocation, yes=yes)
+        return
     with invocation.open_ledger() as ledger:
         revoked = ledger.write(tokens.revoke, token_id)
     invocation.answer(revoked.as_json(), partial(click.echo, f"revoked token {revoked.id}"))
 
 
-@token.command("revoke-all")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-@pass_invocation
 def revoke_all_tokens(invocation: Invocation, *, yes: bool) -> None:
-    """Revoke all tokens of --tenant and end all its browser sessions."""
     with invocation.open_ledger() as ledger:
         require_confirmation("Revoke all tokens of the tenant and end all its browser sessions?", yes=yes)
         revoked = ledger.write(tokens.revoke_all)
@@ -278,16 +290,21 @@ def build_token_row(token: Token) -> Sequence[str]:
     return str(token.id), label, scope, format_time(token.created_at), expiry, use
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    aliases={"new": "add"},
+    examples=("headway conversation search invoice", "headway conversation fork 4 --at 17 --message 'In French, please'"),
+)
 def conversation() -> None:
-    """Manage conversations. Each has its own todo list."""
+    """Create, search, copy and delete conversations. Each has its own todo list."""
 
 
-@conversation.command("new")
+@conversation.command("add")
 @click.argument("title", default="")
 @click.option("--key", help="A unique name for it (default: a UUID).")
 @pass_invocation
-def new_conversation(invocation: Invocation, title: str, key: str | None) -> None:
+def add_conversation(invocation: Invocation, title: str, key: str | None) -> None:
     """Create a conversation."""
     with invocation.open_ledger() as ledger:
         row = ledger.write(conversations.add, title, key)
@@ -295,7 +312,7 @@ def new_conversation(invocation: Invocation, title: str, key: str | None) -> Non
 
 
 @conversation.command("list")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
+@click.option("--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 500), help="List at most this many.")
 @pass_invocation
 def list_conversations(invocation: Invocation, limit: int) -> None:
     """List conversations, newest first."""
@@ -309,7 +326,9 @@ def list_conversations(invocation: Invocation, limit: int) -> None:
 
 @conversation.command("show")
 @click.argument("conversation_id", metavar="ID", type=CONVERSATION_ID)
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500), help="Show this many of the last messages.")
+@click.option(
+    "--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 500), help="Show this many of the last messages."
+)
 @pass_invocation
 def show_conversation(invocation: Invocation, conversation_id: int, limit: int) -> None:
     """Show a conversation and its last messages, with their ids and turns."""

@@ -20,24 +20,28 @@ from headway.surfaces.cli.tables import print_row, print_table
 WEBHOOK_HEADINGS = ("id", "state", "url", "events", "error")
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    examples=("headway webhook add https://example.com/hook --kind turn_finished", "headway webhook test 1"),
+)
 def webhook() -> None:
     """Send the events of a tenant to other systems."""
 
 
 webhook_argument = click.argument("webhook_id", metavar="ID")
-kind_option = click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only events of this kind. Can be repeated.")
+kind_option = click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only events of this kind (repeatable).")
 
 
 @webhook.command()
 @click.argument("url")
 @kind_option
-@click.option("--from-conversation", type=RowIdOrNone("conversation"), default=0, metavar="ID", help="Only its events.")
-@click.option("--from-goal", type=GOAL_ID, default=0, metavar="ID", help="Only its events.")
+@click.option("--from-conversation", type=RowIdOrNone("conversation"), default=0, metavar="ID", help="Only events of it.")
+@click.option("--from-goal", type=GOAL_ID, default=0, metavar="ID", help="Only events of this goal.")
 @click.option("--description", default="", metavar="TEXT", help="What it is for.")
 @pass_invocation
 def add(invocation: Invocation, url: str, kinds: tuple[str, ...], from_conversation: int, from_goal: int, description: str) -> None:
-    """Subscribe URL to the events from now on, and print the secret that they are signed with. It is not shown again."""
+    """Send all new events to URL, and print the secret that signs them. It is not shown again."""
     new = NewWebhook(url, kinds, from_conversation, from_goal, description)
     with invocation.open_ledger() as ledger:
         view = ledger.write(webhooks.create, new, invocation.settings().webhook_hosts)
@@ -45,7 +49,14 @@ def add(invocation: Invocation, url: str, kinds: tuple[str, ...], from_conversat
 
 
 @webhook.command("list")
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_webhooks(invocation: Invocation, limit: int) -> None:
     """List webhooks, newest first."""
@@ -78,10 +89,12 @@ def show(invocation: Invocation, webhook_id: str) -> None:
 @click.option("--url", metavar="URL", help="The new address.")
 @kind_option
 @click.option("--all-kinds", is_flag=True, help="Events of every kind.")
-@click.option("--from-conversation", type=RowIdOrNone("conversation"), metavar="ID", help='Only its events; "" means all.')
-@click.option("--from-goal", type=RowIdOrNone("goal"), metavar="ID", help='Only its events; "" means all.')
+@click.option(
+    "--from-conversation", type=RowIdOrNone("conversation"), metavar="ID", help='Only events of this conversation; "" means all.'
+)
+@click.option("--from-goal", type=RowIdOrNone("goal"), metavar="ID", help='Only events of this goal; "" means all.')
 @click.option("--description", metavar="TEXT", help="What it is for.")
-@click.option("--pause/--resume", "paused", default=None, help="Stop to deliver; deliver again, also after it has failed.")
+@click.option("--pause/--resume", "paused", default=None, help="Pause deliveries, or resume them, even after a failure.")
 @pass_invocation
 def edit(
     invocation: Invocation,
@@ -95,7 +108,7 @@ def edit(
     all_kinds: bool,
     paused: bool | None,
 ) -> None:
-    """Change, pause or resume a webhook. Events that were not delivered meanwhile follow."""
+    """Change, pause or resume a webhook. Events that it missed while it was paused are delivered when it resumes."""
     if all_kinds and kinds:
         raise click.UsageError("Give --kind or --all-kinds, not both.")
     new_kinds = kinds or (() if all_kinds else None)
@@ -112,7 +125,7 @@ def edit(
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
 def rm(invocation: Invocation, webhook_id: str, *, yes: bool) -> None:
-    """Delete a webhook. Events that were not delivered are not sent any more."""
+    """Delete a webhook. Events that were not delivered yet are never sent."""
     with invocation.open_ledger() as ledger:
         host = parse_url(ledger.read(webhooks.get, webhook_id).webhook.url).host
         require_confirmation(f"Delete the webhook to {host}?", yes=yes)
@@ -122,7 +135,12 @@ def rm(invocation: Invocation, webhook_id: str, *, yes: bool) -> None:
 
 @webhook.command()
 @webhook_argument
-@click.option("--overlap", type=SECONDS, default=f"{DEFAULT_OVERLAP_S}s", help="How long the old secret signs, too (default: 1d).")
+@click.option(
+    "--overlap",
+    type=SECONDS,
+    default=f"{DEFAULT_OVERLAP_S}s",
+    help="How long events are also signed with the old secret (default: 1d).",
+)
 @pass_invocation
 def rotate(invocation: Invocation, webhook_id: str, overlap: float) -> None:
     """Create a new secret and print it. It is not shown again."""
@@ -151,7 +169,13 @@ def test(invocation: Invocation, webhook_id: str) -> None:
 
 @webhook.command()
 @webhook_argument
-@click.option("--after", required=True, type=click.IntRange(0, MAX_INTEGER), help="The number of an event; 0: from the start.")
+@click.option(
+    "--after",
+    required=True,
+    metavar="NUMBER",
+    type=click.IntRange(0, MAX_INTEGER),
+    help="The number of an event; 0: from the start.",
+)
 @pass_invocation
 def replay(invocation: Invocation, webhook_id: str, after: int) -> None:
     """Deliver the events after a number, again or for the first time. A later number skips events."""

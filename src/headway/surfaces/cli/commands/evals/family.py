@@ -10,7 +10,12 @@ from headway.surfaces.cli.context import INSTALLATION_WIDE, TENANT_WIDE, Command
 REPEAT_LIMIT = 100
 
 
-@click.group("eval", cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    "eval",
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    examples=("headway eval run basics", "headway eval record TURN_ID --suite cases.toml"),
+)
 def evals() -> None:
     """Run suites of cases against models, and record new cases."""
 

@@ -1,4 +1,4 @@
-"""`headway files`: list, read and compare the files that agents wrote."""
+"""`headway file`: list, read and compare the files that agents wrote."""
 
 import sys
 from base64 import b64encode
@@ -31,7 +31,9 @@ OBSTACLES = {
 file_argument = click.argument("file", metavar="FILE")
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    "file", cls=CommandGroup, examples=("headway file list --search invoice", "headway file diff report.md --from 1 --to 3")
+)
 def files() -> None:
     """List, read and compare the files that agents wrote. FILE is an id, or a path in the tenant's workspace."""
 
@@ -41,9 +43,16 @@ def files() -> None:
 @click.option("--goal", "goal_id", default=None, type=GOAL_ID, help="Only files that this goal's agents wrote.")
 @click.option("--sub-goal", "sub_goal_id", default=None, type=SUB_GOAL_ID, help="Only files that this sub-goal's agents wrote.")
 @click.option("--role", default="", metavar="NAME", help="Only files that agents with this role wrote.")
-@click.option("--path", default="", metavar="PATH", help="Only this path, or what is below this folder.")
+@click.option("--path", default="", metavar="PATH", help="Only this file, or the files below this folder.")
 @click.option("--search", "query", default="", metavar="WORDS", help="Only paths that contain all these words.")
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_files(
     invocation: Invocation,
@@ -55,7 +64,7 @@ def list_files(
     query: str,
     limit: int,
 ) -> None:
-    """List files, the last written first. With --conversation, those that were written there."""
+    """List files, the last written first. With --conversation, only files that were written there."""
     with invocation.open_ledger() as ledger:
         owners = turn_id, goal_id or 0, ledger.scope.conversation_id, role
         selection = FileSelection(*owners, path, query, sub_goal_id or 0)
@@ -87,7 +96,7 @@ def show(invocation: Invocation, file: str) -> None:
 
 @files.command()
 @file_argument
-@click.option("--version", type=click.IntRange(1), help="The number of a version; without it, the newest.")
+@click.option("--version", metavar="N", type=click.IntRange(1), help="The number of a version; without it, the newest.")
 @click.option("--output", "-o", default="-", metavar="PATH", help="Write to this file; - is standard output.")
 @click.option("--force", is_flag=True, help="Replace the file that --output names.")
 @pass_invocation
@@ -131,8 +140,10 @@ def print_content(version: FileVersion, data: bytes) -> None:
 
 @files.command()
 @file_argument
-@click.option("--from", "old", type=click.IntRange(0), help="The old version; without it, the one before the new version.")
-@click.option("--to", "new", type=click.IntRange(1), help="The new version; without it, the newest.")
+@click.option(
+    "--from", "old", metavar="N", type=click.IntRange(0), help="The old version; without it, the one before the new version."
+)
+@click.option("--to", "new", metavar="N", type=click.IntRange(1), help="The new version; without it, the newest.")
 @pass_invocation
 def diff(invocation: Invocation, file: str, old: int | None, new: int | None) -> None:
     """Compare two versions of a file. `--from 0` shows all lines as added."""

@@ -29,7 +29,9 @@ T = TypeVar("T")
 TURN_HELP = "The turn whose plan the session works on (default: the open plan of the conversation or the current folder)."
 
 
-@click.group(cls=CommandGroup, invoke_without_command=True)
+@click.group(
+    cls=CommandGroup, invoke_without_command=True, examples=("headway mcp install claude-code", "headway mcp --tools ledger")
+)
 @click.option("--tools", default=DEFAULT_GROUPS, show_default=True, metavar="GROUPS", help=GROUPS_HELP)
 @click.option("--turn", metavar="UUID", help=TURN_HELP)
 @click.option("--agent", default="mcp", show_default=True, metavar="NAME", help="Agent name to record.")

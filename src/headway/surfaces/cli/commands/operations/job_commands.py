@@ -1,4 +1,4 @@
-"""`headway jobs` and `headway workers`: the queue, dead letters, and the processes that work on them."""
+"""`headway admin job`: the queue and its dead jobs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
@@ -18,9 +18,7 @@ from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.arguments import format_duration
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, build_wait_fields, cancel_with_hint, print_fields
 from headway.surfaces.cli.context import (
-    INSTALLATION_WIDE,
     TENANT_WIDE,
-    Command,
     CommandGroup,
     Invocation,
     get_local_tenant,
@@ -28,26 +26,37 @@ from headway.surfaces.cli.context import (
     require_confirmation,
 )
 from headway.surfaces.cli.every_cell import ask_every_cell, report_failures
-from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_row, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 JOB_HEADINGS = ("job", "kind", "state", "attempts", "error")
 COUNT_HEADINGS = ("state", "kind", "jobs")
-WORKER_HEADINGS = ("host", "pid", "state", "jobs", "started", "seen", "version")
 
 
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+@click.group(
+    "job",
+    cls=CommandGroup,
+    unused=TENANT_WIDE,
+    aliases={"drop": "rm"},
+    examples=("headway admin job list --dead", "headway admin job retry --all-dead --kind webhook"),
+)
 def jobs() -> None:
-    """Show and manage jobs and dead letters."""
+    """Inspect the queue. A job that failed too often is dead: it stays until you retry or delete it."""
 
 
 @jobs.command("list")
 @click.option("--dead", is_flag=True, help="Only dead jobs.")
 @click.option("--state", type=click.Choice(get_args(JobState)), help="Only jobs in this state.")
 @click.option("--kind", metavar="KIND", help="Only jobs of this kind, such as turn, agent, goal, tool or webhook.")
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@click.option(
+    "--limit",
+    default=DEFAULT_PAGE_SIZE,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(1, 500),
+    help="List at most this many.",
+)
 @pass_invocation
 def list_jobs(invocation: Invocation, limit: int, state: JobState | None, kind: str | None, *, dead: bool) -> None:
     """List jobs, newest first. With cells, --dead without --tenant lists those of all tenants of all cells."""
@@ -157,11 +166,11 @@ def cancel_job(invocation: Invocation, job_id: str) -> None:
     invocation.answer({"job": job.as_json()}, lambda: print_row(build_job_row(job)))
 
 
-@jobs.command("drop")
+@jobs.command("rm")
 @selects_dead_jobs
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
-def drop_job(invocation: Invocation, job_id: str | None, kind: str | None, *, all_dead: bool, yes: bool) -> None:
+def remove_job(invocation: Invocation, job_id: str | None, kind: str | None, *, all_dead: bool, yes: bool) -> None:
     """Delete a dead job for good."""
     check_selection(job_id, kind, all_dead=all_dead)
     if job_id is None:
@@ -200,20 +209,3 @@ def change_dead_jobs(invocation: Invocation, action: BulkAction, kind: str | Non
 
 def build_job_row(job: Job) -> Sequence[str]:
     return job.id, job.kind, job.state, f"{job.attempts}/{job.max_attempts}", job.as_json()["error"] or ""
-
-
-@click.command(cls=Command, unused=INSTALLATION_WIDE)
-@pass_invocation
-def workers(invocation: Invocation) -> None:
-    """List the processes that run jobs, and those that stopped answering within a day."""
-    with invocation.database() as database:
-        rows, now_ms = database.read(lambda tx: (queue_state.list_workers(tx), tx.now))
-    documents = [queue_state.encode_worker(row, now_ms) for row in rows]
-    invocation.answer({"workers": documents}, lambda: print_table(WORKER_HEADINGS, map(build_worker_row, documents), "no workers"))
-
-
-def build_worker_row(worker: dict[str, Any]) -> Sequence[str]:
-    state = "lost" if not worker["is_alive"] else "working" if worker["takes_all_jobs"] else "own jobs only"
-    started = format_time(worker["started_at"] * 1000) if worker["started_at"] else ""
-    load = f"{worker['running']}/{worker['slots']}" if worker["slots"] else str(worker["running"])
-    return worker["host"], str(worker["pid"]), state, load, started, format_time(worker["last_seen_at"] * 1000), worker["version"]

@@ -63,7 +63,7 @@ export function Login() {
       /></label>
       <p id="login-problem" class="problem" role="alert">${problem}</p>
       <button class="btn primary wide" disabled=${isBusy}>Sign in</button>
-      <p class="hint"><code>headway token new --tenant NAME</code> creates a token.</p>
+      <p class="hint"><code>headway token add --tenant NAME</code> creates a token.</p>
     </form>
   </main>`;
 }

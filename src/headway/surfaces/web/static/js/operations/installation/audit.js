@@ -87,7 +87,7 @@ async function exportEntries() {
   link.download = `headway-audit-${new Date().toISOString().slice(0, 10)}.json`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  const rest = cursor ? " There are more: narrow the filters, or use headway audit." : "";
+  const rest = cursor ? " There are more: narrow the filters, or use headway admin audit." : "";
   showToast(`${pluralize(entries.length, "entry", "entries")} exported.${rest}`);
 }
 

@@ -49,7 +49,7 @@ const List = ({ rows, quotas }) => html`<div class="scroll-x" tabindex="0" role=
   <p class="hint below">
     Each may use: ${Object.entries(quotas)
       .map(([name, value]) => `${formatQuota(name, value)} ${name}`)
-      .join(" · ")} (<code>HEADWAY_QUOTAS</code>). <code>headway tenant rm</code> deletes a tenant.
+      .join(" · ")} (<code>HEADWAY_QUOTAS</code>). <code>headway admin tenant rm</code> deletes a tenant.
   </p>`;
 
 function NewTenantDialog({ dialog }) {

@@ -125,7 +125,7 @@ const Options = ({ list }) => list.map(([value, text]) => html`<option key=${val
 const Lifetime = () =>
   session.value?.expires_at > 0 &&
   html`<p class="hint">
-    What a session creates cannot outlive it. For a token that lives longer, run <code>headway token new</code> where Headway runs.
+    What a session creates cannot outlive it. For a token that lives longer, run <code>headway token add</code> where Headway runs.
   </p>`;
 
 function NewTokenDialog({ dialog }) {

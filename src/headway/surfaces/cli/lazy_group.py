@@ -1,0 +1,57 @@
+"""A group of commands whose modules are imported when they are called. Its help needs none of them."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from headway.surfaces.cli.context import CommandGroup
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is, as MODULE:NAME below `commands`, and what the list of commands says about it."""
+
+    place: str
+    summary: str
+
+    def load(self) -> click.Command:
+        module, name = self.place.split(":")
+        command: click.Command = getattr(import_module(f"headway.surfaces.cli.commands.{module}"), name)
+        return command
+
+
+class LazyGroup(CommandGroup):
+    """`sections` has the commands below the headings of the help."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, LazyCommand]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sections = sections
+        self.entries = {name: entry for section in sections.values() for name, entry in section.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self.entries[cmd_name].load() if cmd_name in self.entries else None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands before the options, which all commands share."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.entries))
+        for title, section in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", entry.summary) for name, entry in section.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Complete command names without importing the commands while the user waits."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only needed for completion
+
+        names = [CompletionItem(name, help=entry.summary) for name, entry in self.entries.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
