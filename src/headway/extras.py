@@ -13,7 +13,6 @@ LIBRARIES: Final = {
     "postgres": "psycopg",
     "restate": "restate",
     "schema": "jsonschema",
-    "terminal": "rich",
 }
 
 

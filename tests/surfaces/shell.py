@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from select import select
 from struct import pack
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from headway.surfaces.cli.main import main
 from tests.warm_start import Program, build_command
@@ -108,14 +108,14 @@ class Shell:
             return terminal.leave()
 
     @contextmanager
-    def seated(self, *arguments: str, width: int = 100) -> Iterator["Terminal"]:
-        """Run on a new terminal, for a test that types and reads while the command runs."""
+    def seated(self, *arguments: str, width: int = 100, output: IO[str] | None = None) -> Iterator["Terminal"]:
+        """Run on a new terminal, for a test that types and reads while the command runs. Standard output can go to a file."""
         controller, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", ROWS, width, 0, 0))
         env = {**os.environ, "TERM": "xterm-256color"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
-        with Program(arguments, self.folder, env, (terminal, terminal, terminal), terminal=True) as child:
+        with Program(arguments, self.folder, env, (terminal, output or terminal, terminal), terminal=True) as child:
             os.close(terminal)
             try:
                 yield Terminal(child, controller)

@@ -12,7 +12,7 @@ from headway.surfaces.cli.keyboard.history import SIZE_LIMIT, HistoryFile
 from headway.surfaces.cli.keyboard.typed_lines import LEAVE_PASTES, PASTE_BEGINS, PASTE_ENDS, TypedLine
 from tests.model_server import ModelServer, Reply, Request, text
 from tests.sample_files import PNG, PNG_URL
-from tests.surfaces.conversation_client import count_conversations, read_rows
+from tests.surfaces.conversation_client import read_rows
 from tests.surfaces.shell import Shell, render_screen
 
 PROMPT = " ›"
@@ -220,7 +220,15 @@ def test_line_ends_in_a_paste_during_a_turn_do_not_send_it() -> None:
     assert (sent, line.text) == (["y\nn\n"], "")
 
 
-def test_without_a_screen_the_prompt_is_plain(talker: Shell) -> None:
-    ran = talker.terminal("chat", "--help")
-    assert "/attach PATH" in ran.out
-    assert count_conversations(talker) == 0
+def test_a_key_is_no_message_where_the_output_goes_elsewhere(talker: Shell, model: ModelServer, tmp_path: Path) -> None:
+    model.script = lambda request: text("heard")
+    with (tmp_path / "answers").open("w") as output, talker.seated("chat", output=output) as terminal:
+        assert terminal.sees(PROMPT)
+        terminal.type(f"{UP}\n")
+        assert terminal.sees(PROMPT)
+        terminal.type(f"{UP}hello{LEFT}\n")
+        assert terminal.sees(PROMPT)
+        terminal.type("\x04")
+        assert terminal.leave().code == 0
+
+    assert read_messages(talker) == ["hello"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.extras import is_installed
 from headway.ledger.check import Check, Proof, decode_checks, describe_check
 from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import CompletedBy, Lease, Status, Todo
@@ -37,11 +36,6 @@ STYLES: dict[Status, str] = {"in_progress": "bold cyan", "pending": "", "complet
 
 
 def is_terminal() -> bool:
-    """Whether the output is a terminal, and the library is there that draws on one. Without it, the output is as in a pipe."""
-    return is_screen() and is_installed("terminal")
-
-
-def is_screen() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 

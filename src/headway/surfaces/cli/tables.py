@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.render import is_screen, print_more_hint
+from headway.surfaces.cli.render import is_terminal, print_more_hint
 
 GAP = "  "  # between columns
 INDENT = "    "  # before what continues a row below it
@@ -23,7 +23,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], placehol
     cells = [[to_one_line(cell) for cell in row] for row in rows]
     if not cells:
         click.echo(placeholder)
-    elif is_screen():
+    elif is_terminal():
         draw_table(headings, cells)
     else:
         click.echo("\n".join("\t".join(row).rstrip("\t") for row in cells))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 
 import click
@@ -10,6 +11,7 @@ from headway.surfaces.cli.keyboard.history import HistoryFile
 from headway.surfaces.cli.render import is_terminal
 
 HISTORY_NAME = "typed.jsonl"
+KEY = re.compile(r"\x1b(?:\[[0-9;]*.?|O.?|.?)")  # what a key sends that types no character
 
 
 def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], str | None]:
@@ -35,9 +37,12 @@ def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], 
 
 
 def ask_plainly(_draft: str) -> str | None:
-    """Ask without a screen to edit on: the output goes elsewhere, or the editor is not installed."""
+    """Ask without a screen to edit on, because the output goes elsewhere. Keys such as Arrow-Up are no part of a message."""
+    line = ""
     try:
-        return str(click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True))
+        while not line.strip():
+            line = KEY.sub("", click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True))
     except click.Abort:
         click.echo(err=True)
         return None
+    return line
