@@ -1,5 +1,6 @@
 """Clients of a tenant that moves between two cells with a server each: streams, front ends, goals, and nginx in front."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import httpx
 import psycopg
 import pytest
 
+import headway
+from headway import sync
 from tests.cells.proxy import run_nginx
 from tests.model_server import ModelServer, text
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
@@ -179,6 +182,31 @@ def test_a_goal_is_watched_in_the_other_cell(served: ServedCells, tenant: str, m
     (goal,) = json.loads(served.run("goal", "list", "--tenant", tenant, "--json"))["goals"]
     assert goal["status"] != "active"
     assert len(journal) == len(set(journal)) > 1, out
+
+
+def test_the_library_follows_a_tenant_to_its_cell(served: ServedCells, tenant: str) -> None:
+    """The first call, later ones and streams, with `await` and without. The server of another cell is the one it knows."""
+    secret = create_token(served, tenant)
+    addresses = [served.services[cell].url for cell in CELLS]
+
+    async def scenario() -> None:
+        async with headway.connect(addresses[1], secret, retries=0) as client:
+            assert (await client.todos.add("one")).subject == "one"
+            events = client.events.follow(kinds="todo_changed", after=0)
+            first = await anext(events)
+            await asyncio.to_thread(served.run, "tenant", "move", tenant, "--to", "eu2")
+            await client.todos.add("two")
+            second = await anext(events)
+            assert (second.data["todo"]["subject"], second.number) == ("two", (first.number or 0) + 1)
+
+    asyncio.run(scenario())
+    with sync.connect(addresses[0], secret, retries=0) as client:
+        assert [todo.subject for todo in client.todos.list().items] == ["one", "two"]
+        events = client.events.follow(kinds="todo_changed", after=0)
+        assert [next(events).data["todo"]["subject"] for _ in range(2)] == ["one", "two"]
+        served.run("tenant", "move", tenant, "--to", "eu1")
+        client.todos.update(client.todos.list().items[0].id, subject="uno")
+        assert next(events).data["todo"]["subject"] == "uno"
 
 
 def test_clients_behind_nginx_notice_nothing_of_a_move(served: ServedCells, tenant: str) -> None:
