@@ -5,8 +5,10 @@ The one for Python takes a second to load, so it is imported where it is used: e
 # ruff: noqa: PLC0415
 
 import asyncio
+import json
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -194,6 +196,41 @@ def test_a_prompt_is_canceled_and_an_interrupted_one_is_finished_by_the_next_pro
             assert after.said == "firstsecond"
 
     asyncio.run(run())
+
+
+def test_a_cancel_directly_after_a_prompt_ends_it_and_the_session_goes_on(desk: Desk) -> None:
+    """Both messages are on their way before the first is read, which no client's library promises."""
+    desk.model.hold()
+    command = [*build_command(*WARM_HEADWAY), "acp"]
+    with subprocess.Popen(
+        command, env=desk.environment, cwd=desk.project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+
+        def send(*messages: dict[str, Any]) -> None:
+            assert process.stdin
+            process.stdin.write("".join(f"{json.dumps({'jsonrpc': '2.0', **message})}\n" for message in messages))
+            process.stdin.flush()
+
+        def receive(request_id: int) -> Any:
+            assert process.stdout
+            return next(message for message in map(json.loads, process.stdout) if message.get("id") == request_id)["result"]
+
+        send({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+        receive(1)
+        send({"id": 2, "method": "session/new", "params": {"cwd": str(desk.project), "mcpServers": []}})
+        session = receive(2)["sessionId"]
+        for request_id in (3, 4, 5):
+            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "Think."}]}
+            cancel = {"method": "session/cancel", "params": {"sessionId": session}}
+            send({"id": request_id, "method": "session/prompt", "params": prompt}, cancel)
+            assert receive(request_id) == {"stopReason": "cancelled"}
+        desk.model.release()
+        send({"id": 6, "method": "session/prompt", "params": prompt})
+        assert receive(6) == {"stopReason": "end_turn"}
+        process.stdin.close()
+        process.stdout.read()
 
 
 def test_bad_requests_are_refused(desk: Desk) -> None:

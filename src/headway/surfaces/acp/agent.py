@@ -10,7 +10,7 @@ import sys
 from typing import Any, Final
 
 from headway import __version__
-from headway.actions import conversations, halts, jobs, runs, turns
+from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.actions.history import timeline
 from headway.actions.history.timeline import TimelineView
 from headway.actions.people import questions
@@ -22,7 +22,7 @@ from headway.settings import Settings
 from headway.storage.transaction import Transaction, act_as
 from headway.surfaces.acp.content import Prompt, build_chunk, build_plan, build_updates, parse_prompt
 from headway.surfaces.acp.rpc import LINE_LIMIT, Params, RpcConnection
-from headway.surfaces.acp.turns import SENDER, EditorTurn, find_open_question, list_waiting
+from headway.surfaces.acp.turns import SENDER, EditorTurn, FoundTurn, find_open_question, list_waiting
 from headway.surfaces.http.turn_events import TurnEventTranslator, WaitingItem
 
 PROTOCOL_VERSION: Final = 1
@@ -128,20 +128,21 @@ class EditorAgent:
             run = turns.find_running(tx, tenant_id, conversation.id)
             if run is None:
                 job = self.headway.begin_turn(tx, tenant_id, conversation.id, prompt.text, "plan", prompt.attachments)
-                return self.build_turn(conversation, job), True
+                return self.build_turn(tx, conversation, job), True
             question_id = find_open_question(tx, tenant_id, run.turn_id or "")
             if question_id:
                 questions.answer(tx, tenant_id, question_id, prompt.text, SENDER)
             else:
                 halts.check(tx)
                 self.headway.engine.recover(tx, [one.id for one in runs.list_page(tx, tenant_id, run.turn_id, 500)])
-            turn = self.build_turn(conversation, jobs.get(tx, tenant_id, run.id))
+            turn = self.build_turn(tx, conversation, jobs.get(tx, tenant_id, run.id))
             for key, document in list_waiting(tx, tenant_id, turn.turn_id).items():
                 turn.translator.waiting[key] = WaitingItem(f"{turn.turn_id}:{key[0]}-{key[1]}", document)
             return turn, bool(question_id)
 
-    def build_turn(self, conversation: Conversation, job: Job) -> EditorTurn:
-        return EditorTurn(self.headway, self.connection, self.tenant_id, conversation, job)
+    def build_turn(self, tx: Transaction, conversation: Conversation, job: Job) -> EditorTurn:
+        found = FoundTurn(conversation, job, views.find_log_position(tx, self.tenant_id))
+        return EditorTurn(self.headway, self.connection, self.tenant_id, found)
 
     def get_session(self, key: str) -> Conversation:
         if key not in self.sessions:

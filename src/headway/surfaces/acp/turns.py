@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headway.actions import halts, jobs, run_ends, runs, turns
 from headway.actions.people import approvals, questions
@@ -38,19 +38,26 @@ APPROVAL_OPTIONS: Final = [
 ]
 
 
+class FoundTurn(NamedTuple):
+    """A turn that was begun or that runs, at a moment."""
+
+    conversation: Conversation
+    job: Job
+    after: int  # the last event of that moment; a cancel can be the next one
+
+
 class EditorTurn:
     """Follows one turn until it ends, or until it waits for a text that the person writes as the next prompt."""
 
-    def __init__(self, headway: Headway, connection: RpcConnection, tenant_id: int, conversation: Conversation, job: Job) -> None:
+    def __init__(self, headway: Headway, connection: RpcConnection, tenant_id: int, found: FoundTurn) -> None:
         self.headway = headway
         self.connection = connection
         self.tenant_id = tenant_id
-        self.conversation = conversation
-        self.job = job
-        self.turn_id = turns.get_turn_id(job)
+        self.conversation, self.job, self.after = found
+        self.turn_id = turns.get_turn_id(found.job)
         self.database = headway.database.of(tenant_id)
         self.translator = TurnEventTranslator()
-        self.translator.turn_id, self.translator.run_id = self.turn_id, job.id  # the event that says so may be in the past
+        self.translator.turn_id, self.translator.run_id = self.turn_id, found.job.id  # the event that says so may be in the past
         self.last_plan: dict[str, Any] = {}
         self.asking: dict[ItemKey, asyncio.Task[None]] = {}
         self.open_question = ""  # which the next prompt answers
@@ -58,7 +65,7 @@ class EditorTurn:
     async def follow(self) -> str:
         """Show the turn, and return the protocol's reason why it stopped. Raises TurnFailed if it failed."""
         headway = self.headway
-        channel, reader = await headway.feed.open(self.tenant_id, self.conversation.id, None)
+        channel, reader = await headway.feed.open(self.tenant_id, self.conversation.id, self.after)
         reader.follow_turn(self.turn_id, reader.after)
         background = [asyncio.create_task(watch) for watch in (self._run(), self._leave_when_halted(reader))]
         try:
