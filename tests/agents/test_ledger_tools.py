@@ -79,9 +79,10 @@ def test_the_list_is_the_open_ones_of_the_conversation_and_the_tenant_wide_ones(
     update(agent, going, status="in_progress")
     update(agent, done, status="completed")
     update(agent, dropped, status="cancelled")
+    agent("create_todo", items=[{"title": "a step of the plan"}])
 
-    assert list_subjects(agent) == ["going", "waiting", "wide"]
-    assert list_subjects(agent, status="all") == ["going", "waiting", "wide", "dropped", "done"]
+    assert list_subjects(agent) == ["going", "a step of the plan", "waiting", "wide"]
+    assert list_subjects(agent, status="all") == ["going", "a step of the plan", "waiting", "wide", "dropped", "done"]
     assert list_subjects(agent, status="completed") == ["done"]
     assert list_subjects(agent, status="canceled") == list_subjects(agent, status="cancelled") == ["dropped"]
     assert sorted(todo["subject"] for todo in call_outside(agent, "todo_list")["todos"]) == [

@@ -18,8 +18,8 @@ from tests.tables import each_row
 
 def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
     answer = agent("manage_todos", **arguments)
-    assert set(answer) == {"success", "state"}
-    assert answer["success"] is True
+    assert answer.pop("success") is ("error" not in answer)
+    assert answer.keys() - {"error"} == {"state"}
     state: dict[str, Any] = answer["state"]
     assert set(state) == {"total", "remaining", "current", "items"}
     return state
@@ -155,7 +155,18 @@ def test_nothing_else_matches(sqlite_agent: Agent, matcher: Any) -> None:
     sqlite_agent = sqlite_agent.another()  # with an empty list
     before = manage(sqlite_agent, add=["look", "build"])
 
-    assert manage(sqlite_agent, delete=[matcher]) == before
+    answer = sqlite_agent("manage_todos", delete=[matcher])
+    assert answer["state"] == before
+    name = turn_queue.parse_text(matcher)
+    assert answer["success"] is (not name)  # what is no text and no number is ignored
+    assert answer.get("error") == (f"Not in the list, so not deleted: {name!r}." if name else None)
+
+
+def test_what_is_in_the_list_is_deleted_although_the_rest_is_not(sqlite_agent: Agent) -> None:
+    manage(sqlite_agent, add=["look", "build"])
+    answer = sqlite_agent("manage_todos", delete=["look", 77])
+    assert (answer["success"], render_items(answer["state"])) == (False, ["build: current"])
+    assert answer["error"] == "Not in the list, so not deleted: '77'."
 
 
 def test_a_description_names_all_items_that_say_it(agent: Agent) -> None:

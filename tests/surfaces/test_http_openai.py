@@ -228,8 +228,13 @@ def test_errors_have_the_form_that_clients_know(
     assert failed.value.response.headers["x-should-retry"] == "false"
     with pytest.raises(openai.APIError, match="no such thing"):
         list(ai.chat.completions.create(model="index", messages=[user("hello")], stream=True))
-    with pytest.raises(openai.AuthenticationError):
+    with pytest.raises(openai.AuthenticationError) as stranger:
         openai.OpenAI(base_url=ai.base_url, api_key="hw_wrong", max_retries=0, http_client=ai._client).models.list()
+    assert (stranger.value.type, stranger.value.code) == ("authentication_error", "unauthorized")  # LiteLLM goes by the type
+    for ask in (lambda: ai.embeddings.create(model="index", input="x"), lambda: ai.completions.create(model="index", prompt="x")):
+        with pytest.raises(openai.NotFoundError, match="No route matches this path") as missing:
+            ask()
+        assert (missing.value.type, missing.value.code) == ("invalid_request_error", "no_such_path")
     with pytest.raises(openai.UnprocessableEntityError, match="last message must be a user's"):
         complete(ai, [user("hello"), {"role": "assistant", "content": "Hi."}])
     no_list: Any = "hello"

@@ -311,7 +311,7 @@ def test_an_unknown_group_of_tools_is_named(sqlite_client: Client) -> None:
     check_problem(sqlite_client.post("/mcp?tools=ledger,nothing", json=body), 422, "invalid")
 
 
-@pytest.mark.parametrize(("body", "code"), [(b"garbage", -32700), (b"[]", -32600), (b'{"id": NaN', -32700)])
+@pytest.mark.parametrize(("body", "code"), [(b"garbage", -32700), (b"[]", -32600), (b'{"id": NaN', -32700), (b'{"id": 1}', -32600)])
 def test_what_is_not_one_message_gets_the_code_of_json_rpc(sqlite_client: Client, body: bytes, code: int) -> None:
     answer = sqlite_client.post("/mcp", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"], answer.json()["id"]) == (400, code, None)

@@ -15,6 +15,7 @@ FILES = {
     "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
     "codex": (".codex/config.toml", "mcp_servers"),
     "gemini": (".gemini/settings.json", "mcpServers"),
+    "qwen": (".qwen/settings.json", "mcpServers"),
     "opencode": (".config/opencode/opencode.json", "mcp"),
     "cursor": (".cursor/mcp.json", "mcpServers"),
     "vscode": (".config/Code/User/mcp.json", "servers"),
@@ -38,7 +39,7 @@ TOML_TEXTS = {
 
 @pytest.fixture(autouse=True)
 def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_CONFIG"):
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME", "OPENCODE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
     home = tmp_path / "user"

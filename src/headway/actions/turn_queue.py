@@ -1,7 +1,7 @@
 """A turn's list as a queue: add items at the end, remove items, complete the current one."""
 
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway.actions import todos
 from headway.actions.turn_state import QueueState, check_room, emit_queue_at_commit, load_queue_state, lock_plan
@@ -12,7 +12,12 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 
-def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
+class ManagedQueue(NamedTuple):
+    state: QueueState
+    unknown: list[str]  # what was to be deleted and is not in the list
+
+
+def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> ManagedQueue:
     """Add items, then delete items. Arguments that are not lists are ignored, because models send all sorts of values."""
     descriptions = parse_texts(add)
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
@@ -20,10 +25,16 @@ def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete:
     for description in descriptions:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)
-    for todo in match_items(load_queue_state(tx, scope.tenant_id, turn_id), add_copies(tx, scope, delete)):
+    state, unknown = load_queue_state(tx, scope.tenant_id, turn_id), []
+    matched: dict[int, Todo] = {}
+    for name in parse_texts(delete):
+        items = match_items(state, {name, find_copy(tx, scope, name)})
+        matched |= {todo.id: todo for todo in items}
+        unknown += [] if items else [name]
+    for todo in matched.values():
         take_out(tx, scope.tenant_id, todo)
     emit_queue_at_commit(tx, scope.tenant_id, turn_id)  # a call that changed nothing emits the state too
-    return load_queue_state(tx, scope.tenant_id, turn_id)
+    return ManagedQueue(load_queue_state(tx, scope.tenant_id, turn_id), unknown)
 
 
 def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
@@ -56,16 +67,12 @@ def parse_text(value: Any) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def add_copies(tx: Transaction, scope: Scope, argument: Any) -> Any:
-    """Add the numbers of copies to a list of ids, for a fork whose messages know the originals."""
-    if not isinstance(argument, list):
-        return argument
-    copies = (fork_store.find_copy(tx, scope.tenant_id, scope.conversation_id, name) for name in parse_texts(argument))
-    return [*argument, *(copy_id for copy_id in copies if copy_id)]
+def find_copy(tx: Transaction, scope: Scope, name: str) -> str:
+    """Return the number of the copy of an item, for a fork whose messages know the originals; otherwise the name itself."""
+    return str(fork_store.find_copy(tx, scope.tenant_id, scope.conversation_id, name) or name)
 
 
-def match_items(state: QueueState, argument: Any) -> list[Todo]:
-    """Find the items given by id (a number or its digits), and the open items given by their exact description. A done item is
+def match_items(state: QueueState, names: set[str]) -> list[Todo]:
+    """Find the items given by id (the digits of the number), and the open items given by their exact description. A done item is
     never matched by description, because a model that repeats a description means the new item."""
-    names = set(parse_texts(argument))
     return [todo for todo in state.items if str(todo.id) in names or (not todo.ended and todo.subject in names)]

@@ -36,6 +36,7 @@ class Selection(NamedTuple):
     statuses: tuple[Status, ...] = ()
     agent_id: str | None = None
     proof: Proof | None = None
+    with_plans: bool = True  # False: leave out the items of turns' plans
     own_only: bool = False  # only with a conversation: leave out the tenant-wide todos
 
 

@@ -57,7 +57,8 @@ def todo_list(tx: Transaction, execution: Execution, arguments: TodoListArgument
     statuses: tuple[Status, ...] = OPEN_STATUSES
     if arguments.status is not None:
         statuses = () if arguments.status == "all" else (parse_status(arguments.status),)
-    selection = Selection(find_list_id(execution), statuses=statuses)
+    list_id = find_list_id(execution)
+    selection = Selection(list_id, statuses=statuses, with_plans=list_id is not None)
     page = views.list_todos(tx, execution.scope.tenant_id, selection, arguments.limit, arguments.cursor)
     return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
 

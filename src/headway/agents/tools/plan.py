@@ -189,8 +189,10 @@ class ManageTodos(Arguments):
 
 
 def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:
-    state = turn_queue.manage(tx, execution.scope, get_turn_id(execution), arguments.add, arguments.delete)
-    return {"success": True, "state": state.as_json()}
+    state, unknown = turn_queue.manage(tx, execution.scope, get_turn_id(execution), arguments.add, arguments.delete)
+    missing = ", ".join(repr(text.to_one_line(name)[:80]) for name in unknown[:5])
+    reason = {"error": f"Not in the list, so not deleted: {missing}."} if unknown else {}
+    return {"success": not unknown, **reason, "state": state.as_json()}
 
 
 # Compatible tools that replace the whole list at once

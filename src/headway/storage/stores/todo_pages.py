@@ -30,9 +30,9 @@ class TodoListPage(NamedTuple):
 
 
 class SelectedLists(NamedTuple):
-    """The lists that a selection covers, the conversation's own first: the columns that select rows, and each list's values."""
+    """The lists that a selection covers, the conversation's own first: the condition on their rows, and each list's values."""
 
-    columns: tuple[str, ...]
+    where: str
     values: tuple[tuple[Any, ...], ...]
 
 
@@ -56,19 +56,19 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
     filters = {column: value for column, value in columns_or_none.items() if value is not None}
     columns, values = tuple(filters), (tenant_id, *filters.values())
     has_tenant_wide = bool(filters.get("conversation_id")) and not selection.own_only
-    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if has_tenant_wide else (values,))
+    where = build_where(columns, with_plans=selection.with_plans)
+    return SelectedLists(where, (values, (*values[:-1], TENANT_WIDE)) if has_tenant_wide else (values,))
 
 
-def build_where(columns: tuple[str, ...]) -> str:
+def build_where(columns: tuple[str, ...], *, with_plans: bool) -> str:
     """Build the condition for a selection. Without a turn and a conversation, it covers all lists except those of deleted ones."""
-    where = "".join(f" AND {column} = ?" for column in columns)
+    where = "".join(f" AND {column} = ?" for column in columns) + ("" if with_plans else " AND turn_id IS NULL")
     return where if {"turn_id", "conversation_id"} & set(columns) else f"{where} AND {TODO_IS_SHOWN}"
 
 
 @cache
-def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[ListPart]:
+def build_parts(where: str, lists: int, statuses: tuple[Status, ...]) -> list[ListPart]:
     """Build the queries for a selection of this shape. There are few shapes, so the results are cached."""
-    where = build_where(columns)
     parts = [
         build_open_part(where, status, list_index)
         for status in ("in_progress", "pending")
@@ -95,9 +95,9 @@ def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
 
 def list_parts(tenant_id: int, selection: Selection) -> tuple[list[ListPart], tuple[tuple[Any, ...], ...]]:
     """Return the parts of the selected lists in order, and the values that select the rows of each list."""
-    columns, lists = select_lists(tenant_id, selection)
+    where, lists = select_lists(tenant_id, selection)
     statuses = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
-    return build_parts(columns, len(lists), statuses), lists
+    return build_parts(where, len(lists), statuses), lists
 
 
 def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
@@ -201,18 +201,17 @@ def measure_texts(todo: Todo) -> int:
 
 
 @cache
-def build_ready_sql(columns: tuple[str, ...]) -> str:
-    where = build_where(columns)
-    return f"""{SELECT} WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
+def build_ready_sql(where: str) -> str:
+    return f"""{SELECT} WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0
         ORDER BY position, id LIMIT ?"""
 
 
 def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
     """List todos that can start, in order: pending, without open dependencies and not part of a turn's plan."""
-    columns, lists = select_lists(tenant_id, Selection(conversation_id))
+    where, lists = select_lists(tenant_id, Selection(conversation_id, with_plans=False))
     todos: list[Todo] = []
     for values in lists:
-        todos += map(TODOS.load, tx.all(build_ready_sql(columns), *values, limit - len(todos)))
+        todos += map(TODOS.load, tx.all(build_ready_sql(where), *values, limit - len(todos)))
     return todos
 
 
@@ -237,8 +236,8 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
 
 def count_rows_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
     """Count todos by status, row by row: there are no counters for agents and proofs."""
-    columns, lists = select_lists(tenant_id, selection)
-    sql = f"SELECT status, COUNT(*) FROM todos WHERE tenant_id = ?{build_where(columns)} GROUP BY status"
+    where, lists = select_lists(tenant_id, selection)
+    sql = f"SELECT status, COUNT(*) FROM todos WHERE tenant_id = ?{where} GROUP BY status"
     counts: dict[Status, int] = dict.fromkeys(STATUSES, 0)
     for values in lists:
         for status, count in tx.all(sql, *values):

@@ -32,7 +32,9 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 MOVING_RETRY_AFTER_S = 1  # a tenant is moved within seconds
 CELL_HEADER = "Headway-Cell"  # the cell that has the tenant, for proxies
-OPENAI_PATHS = ("/v1/chat/completions", "/v1/models", "/v1/responses")  # their errors have the form of OpenAI's API
+# Their errors have the form of OpenAI's API. Clients also try the last two, which are not offered.
+OPENAI_PATHS = ("/v1/chat/completions", "/v1/models", "/v1/responses", "/v1/embeddings", "/v1/completions")
+OPENAI_ERRORS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 # The first class that matches decides.
 ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
@@ -143,5 +145,5 @@ def is_openai_path(path: str) -> bool:
 
 def build_openai_error(status: int, message: str, code: str, param: str | None = None) -> dict[str, Any]:
     """Build an error in the form of OpenAI's API."""
-    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    kind = "server_error" if status >= 500 else OPENAI_ERRORS.get(status, "invalid_request_error")
     return {"error": {"message": message, "type": kind, "code": code, "param": param}}

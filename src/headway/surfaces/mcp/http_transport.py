@@ -4,7 +4,6 @@ The MCP library takes as long to import as the rest of the server, so it is load
 """
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -19,7 +18,7 @@ from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import LOOPBACK_NAMES, RequestContext, parse_host_name
 from headway.surfaces.mcp.callers import McpCaller
-from headway.surfaces.mcp.json_rpc import INVALID_REQUEST, PARSE_ERROR, build_error
+from headway.surfaces.mcp.json_rpc import parse_message
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, ToolOffer, choose_offer
 
 if TYPE_CHECKING:
@@ -92,13 +91,8 @@ class HttpTransport:
 
 def find_refusal(raw: bytes) -> Response | None:
     """Return the answer to a body that is not one message, with the code that JSON-RPC has for it."""
-    try:
-        message = json.loads(raw)
-    except (ValueError, RecursionError):
-        return JSONResponse(build_error(None, PARSE_ERROR, "The body is not JSON."), 400)
-    if isinstance(message, list):
-        return JSONResponse(build_error(None, INVALID_REQUEST, "Send one message at a time, not a batch."), 400)
-    return None
+    _message, refusal = parse_message(raw)
+    return None if refusal is None else JSONResponse(refusal, 400)
 
 
 def find_caller(context: "McpContext") -> McpCaller:

@@ -16,18 +16,18 @@ def build_error(request_id: Any, code: int, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
 
 
-def parse_message(line: bytes) -> tuple[dict[str, Any], None] | tuple[None, dict[str, Any]]:
-    """Parse a line. Return the message, or the error to answer with."""
+def parse_message(text: bytes) -> tuple[dict[str, Any], None] | tuple[None, dict[str, Any]]:
+    """Parse a line or a body. Return the message, or the error to answer with."""
     try:
-        message = json.loads(line, parse_constant=refuse_constant)
-        if b"\\u" in line:
+        message = json.loads(text, parse_constant=refuse_constant)
+        if b"\\u" in text:
             json.dumps(message, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError):
-        return None, build_error(None, PARSE_ERROR, "The line is not JSON.")
+        return None, build_error(None, PARSE_ERROR, "The text is not JSON.")
     if isinstance(message, list):
         return None, build_error(None, INVALID_REQUEST, "Send one message at a time, not a batch.")
     if not isinstance(message, dict) or not is_message(message):
-        return None, build_error(None, INVALID_REQUEST, "The line is not a JSON-RPC 2.0 message.")
+        return None, build_error(None, INVALID_REQUEST, "The text is not a JSON-RPC 2.0 message.")
     return message, None
 
 

@@ -115,7 +115,7 @@ def read_messages(channel: StdioChannel, line: bytes, pass_on: Callable[[Session
             if refusal is None:
                 pass_on(SessionMessage(jsonrpc_message_adapter.validate_json(next_line)))
         except ValidationError:
-            refusal = build_error(None, INVALID_REQUEST, "The line is not a JSON-RPC 2.0 message.")
+            refusal = build_error(None, INVALID_REQUEST, "The text is not a JSON-RPC 2.0 message.")
         if refusal is not None:
             channel.write(refusal)
         next_line = channel.read_line()

@@ -82,6 +82,13 @@ CLIENTS: Final = {
         LaunchCommand.as_entry,
         "`gemini mcp list` shows it.",
     ),
+    "qwen": McpClient(
+        "Qwen Code",
+        lambda home, environment: Path(environment.get("QWEN_HOME") or home / ".qwen") / "settings.json",
+        "mcpServers",
+        LaunchCommand.as_entry,
+        "`qwen mcp list` shows it.",
+    ),
     "opencode": McpClient("opencode", find_opencode_file, "mcp", build_opencode_entry, "`opencode mcp list` shows it."),
     "cursor": McpClient(
         "Cursor",

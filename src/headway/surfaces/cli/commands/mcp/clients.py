@@ -28,8 +28,8 @@ GROUPS_HELP = "The tools to offer: a comma-separated list of ledger, plan, tasks
 def install(invocation: Invocation, client: str, tools: str, *, print_only: bool) -> None:
     """Add the server to the settings of an MCP client.
 
-    CLIENT is claude-code, claude-desktop, codex, gemini, opencode, cursor, vscode or zed. The entry names this program and this
-    home with absolute paths. The rest of the file stays as it is.
+    CLIENT is claude-code, claude-desktop, codex, gemini, qwen, opencode, cursor, vscode or zed. The entry names this program and
+    this home with absolute paths. The rest of the file stays as it is.
     """
     require_extra("mcp", "The MCP server")
     choose_offer(tools)
