@@ -370,7 +370,7 @@ def test_a_wheel_holds_the_migrations() -> None:
 
 
 def test_the_command_is_installed_under_its_name() -> None:
-    assert PROJECT["project"]["scripts"] == {"headway": "headway.surfaces.cli.main:run"}
+    assert PROJECT["project"]["scripts"] == {"headway": "headway.surfaces.cli.entry:run"}
 
 
 def test_every_command_is_documented() -> None:

@@ -1,3 +1,3 @@
-from headway.surfaces.cli.main import run
+from headway.surfaces.cli.entry import run
 
 run()

@@ -180,6 +180,7 @@ class Limits(NamedTuple):
     sub_agent_iterations_max: int = 50  # while it makes progress
     resubmissions: int = 5
     refusals: int = 3  # consecutive, without a change to the list: the turn has stalled
+    guard_refusals: int = 3  # the same for agents that Headway does not run, before they may stop
     attempts: int = 5  # at a call with transient failures
     retry_delay_ms: int = 1_000  # after the first failure; doubles with each further one
     retry_after_max_ms: int = 3_600_000  # cap on the delay that a provider asks for

@@ -192,6 +192,8 @@ class Conversation(NamedTuple):
     created_at: int
     updated_at: int
     folder: str = ""  # where its agents work; empty: in the tenant's workspace
+    client: str = ""  # the coding assistant whose session it is; empty: Headway's own agents answer in it
+    client_session: str = ""  # the assistant's own id of the session
     state: ConversationState = "idle"
 
     @property
@@ -208,6 +210,8 @@ class Conversation(NamedTuple):
             "updated_at": self.updated_at // 1000,
             "state": self.state,
             "task_file": self.task_file,
+            "client": self.client or None,
+            "client_session": self.client_session or None,
         }
 
 
@@ -228,6 +232,9 @@ class Turn(NamedTuple):
     context: str = ""  # what the client tells the agent beside the message: instructions, and what the user sees
     client_tools: str = ""  # the client's own tools, in JSON; empty: it has none
     fingerprint: str = ""  # of the client's history up to the message, if it finds its conversation by that
+    client_agent: str = ""  # the sub-agent of an assistant whose plan it is; empty: not a sub-agent's
+    refusals: int = 0  # how often in a row an agent that Headway does not run was not allowed to stop
+    progress: int = 0  # the items that had ended at the last of these refusals
     plan_source: PlanSource | None = None  # None: it has no plan, or one from before this was recorded. Stored with the plan
 
     @property

@@ -209,6 +209,14 @@ class AgentSettings(TypedDict, total=False):
             "", optional(count()), "Model calls of a turn whose plan has open items; not set: 50, or three per item and ten more"
         ),
     ]
+    guard_refusals: Annotated[
+        Count,
+        Setting(
+            LIMITS.guard_refusals,
+            count(1, 100),
+            "How often in a row the guard sends a coding assistant back that makes no progress, before it may stop",
+        ),
+    ]
     subagent_max_iterations: Annotated[
         Count,
         Setting(

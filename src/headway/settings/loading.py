@@ -231,6 +231,7 @@ def build_limits(values: Mapping[str, Any]) -> Limits:
         sub_agent_iterations=sub_agent or limits.sub_agent_iterations,
         sub_agent_iterations_max=sub_agent or limits.sub_agent_iterations_max,
         resubmissions=values["max_resubmissions"],
+        guard_refusals=values["guard_refusals"],
         attempts=max(1, values["model_retries"]),
         retry_delay_ms=int(values["retry_delay_s"] * 1000),
         retry_after_max_ms=int(values["retry_after_max_s"] * 1000),

@@ -8,7 +8,7 @@ from headway.extras import requiring_extra
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
 from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
-from headway.storage.migrate import migrate
+from headway.storage.migrate import get_current_version, get_newest_version, migrate
 from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, across_tenants
 
 T = TypeVar("T")
@@ -58,6 +58,23 @@ def prepare_sqlite_path(url: str) -> str:
     with suppress(OSError):  # SQLite reports a faulty file more precisely
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives the -wal and -shm files the same mode
     return path
+
+
+def open_as_it_is(url: str, patience_s: float) -> Connection:
+    """Open a database that exists and has the schema of this version. Nothing is created or migrated."""
+    if is_sqlite(url) and not os.path.exists(url.removeprefix("sqlite:///")):
+        raise SettingsError("There is no ledger here yet. Run `headway doctor` in this folder.")
+    connection = connect(url, patience_s=patience_s)
+    try:
+        version, newest = connection.read(get_current_version), get_newest_version()
+        if version != newest:
+            raise SettingsError(
+                f"The ledger has schema version {version}, and this Headway needs {newest}. Run `headway doctor` in this folder."
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 class DirectDatabase:

@@ -18,6 +18,7 @@ NumberedKind = Literal[
     "conversations",
     "events",
     "goals",
+    "guard_rules",
     "memory_entries",
     "messages",
     "notices",

@@ -26,7 +26,7 @@ CREATE TABLE conversations (
     key TEXT NOT NULL,
     title TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL, deleted_at BIGINT NOT NULL DEFAULT 0, former_key TEXT NOT NULL DEFAULT '', folder TEXT NOT NULL DEFAULT '',
+    updated_at BIGINT NOT NULL, deleted_at BIGINT NOT NULL DEFAULT 0, former_key TEXT NOT NULL DEFAULT '', folder TEXT NOT NULL DEFAULT '', client TEXT NOT NULL DEFAULT '', client_session TEXT NOT NULL DEFAULT '',
     UNIQUE (tenant_id, key)
 );
 
@@ -42,7 +42,7 @@ CREATE TABLE turns (
     outcome TEXT,
     started_at BIGINT NOT NULL,
     ended_at BIGINT NOT NULL DEFAULT 0
-, waiting BIGINT NOT NULL DEFAULT 0, forked_from TEXT NOT NULL DEFAULT '', fork_at BIGINT NOT NULL DEFAULT 0, context TEXT NOT NULL DEFAULT '', client_tools TEXT NOT NULL DEFAULT '', fingerprint TEXT NOT NULL DEFAULT '');
+, waiting BIGINT NOT NULL DEFAULT 0, forked_from TEXT NOT NULL DEFAULT '', fork_at BIGINT NOT NULL DEFAULT 0, context TEXT NOT NULL DEFAULT '', client_tools TEXT NOT NULL DEFAULT '', fingerprint TEXT NOT NULL DEFAULT '', client_agent TEXT NOT NULL DEFAULT '', refusals BIGINT NOT NULL DEFAULT 0, progress BIGINT NOT NULL DEFAULT 0);
 
 CREATE INDEX turns_of_conversation ON turns (tenant_id, conversation_id, started_at);
 
@@ -784,6 +784,21 @@ CREATE TABLE dispatch_secrets (
     secret TEXT NOT NULL
 );
 
+CREATE INDEX conversations_of_clients ON conversations (tenant_id, folder, id) WHERE client <> '';
+
+CREATE TABLE guard_rules (
+    id BIGINT NOT NULL,
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    folder TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    checks TEXT NOT NULL,
+    is_confirmed BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+);
+
+CREATE INDEX guard_rules_of_folder ON guard_rules (tenant_id, folder, id);
+
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('conversations', 0, 1, 0);
@@ -815,3 +830,5 @@ INSERT INTO id_blocks VALUES ('events', 0, 1, 0);
 INSERT INTO id_blocks VALUES ('comments', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('saved_views', 0, 1, 0);
+
+INSERT INTO id_blocks VALUES ('guard_rules', 0, 1, 0);

@@ -29,6 +29,7 @@ SUMS = (
     "SUM(octet_length(data)) FROM file_versions WHERE tenant_id = ?",
     "SUM(octet_length(text)) FROM comments WHERE tenant_id = ?",
     "SUM(octet_length(name) + octet_length(filters)) FROM saved_views WHERE tenant_id = ?",
+    "SUM(octet_length(folder) + octet_length(subject) + octet_length(checks)) FROM guard_rules WHERE tenant_id = ?",
     """SUM(octet_length(subject) + octet_length(description) + octet_length(completion_criteria)
         + octet_length(COALESCE(outcome, '')) + octet_length(checks)) FROM todos WHERE tenant_id = ?""",
 )

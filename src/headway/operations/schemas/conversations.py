@@ -60,6 +60,8 @@ class ConversationShape(BaseModel):
         Field(description="That of the unfinished turn; `waiting`: for a person; `paused`: for money; `idle`: no turn"),
     ]
     task_file: Annotated[str, Field(description="Path of the task list below HEADWAY_HOME")]
+    client: Annotated[str | None, Field(description="The coding assistant whose session it is")]
+    client_session: Annotated[str | None, Field(description="The assistant's own id of the session")]
 
 
 class OneConversation(BaseModel):

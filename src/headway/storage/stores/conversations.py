@@ -178,6 +178,30 @@ def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> 
     )
 
 
+def set_client(tx: Transaction, tenant_id: int, conversation: Conversation) -> None:
+    """Store whose session the conversation is, and in which folder."""
+    tx.run(
+        "UPDATE conversations SET folder = ?, client = ?, client_session = ? WHERE tenant_id = ? AND id = ?",
+        conversation.folder,
+        conversation.client,
+        conversation.client_session,
+        tenant_id,
+        conversation.id,
+    )
+
+
+def list_of_folder(tx: Transaction, tenant_id: int, folder: str, limit: int) -> list[Conversation]:
+    """List the newest sessions of assistants in a folder."""
+    sql = f"{SELECT} WHERE tenant_id = ? AND folder = ? AND client <> '' AND deleted_at = 0 ORDER BY id DESC LIMIT ?"
+    return CONVERSATIONS.all(tx, sql, tenant_id, folder, limit)
+
+
+def list_open_plans(tx: Transaction, tenant_id: int, conversation_id: int) -> list[Turn]:
+    """List the unfinished turns of an assistant's session, its sub-agents' plans included."""
+    sql = f"{SELECT_TURN} WHERE tenant_id = ? AND conversation_id = ? AND ended_at = 0 ORDER BY started_at"
+    return TURNS.all(tx, sql, tenant_id, conversation_id)
+
+
 def set_folder(tx: Transaction, tenant_id: int, conversation_id: int, folder: str) -> None:
     tx.run("UPDATE conversations SET folder = ? WHERE tenant_id = ? AND id = ?", folder, tenant_id, conversation_id)
 
@@ -237,12 +261,23 @@ def find_last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str
     return str(row[0]) if row else None
 
 
-def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn | None:
+def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int, client_agent: str = "") -> Turn | None:
     """Return the newest unfinished turn that an agent of another program works on: no run answers it."""
-    sql = f"""{SELECT_TURN} WHERE tenant_id = ? AND conversation_id = ? AND ended_at = 0
+    sql = f"""{SELECT_TURN} WHERE tenant_id = ? AND conversation_id = ? AND client_agent = ? AND ended_at = 0
         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = turns.tenant_id AND runs.turn_id = turns.id)
         ORDER BY started_at DESC LIMIT 1"""
-    return TURNS.one(tx, sql, tenant_id, conversation_id)
+    return TURNS.one(tx, sql, tenant_id, conversation_id, client_agent)
+
+
+def find_last_plan(tx: Transaction, tenant_id: int, conversation_id: int, client_agent: str) -> Turn | None:
+    """Return the newest turn of an assistant's session, or of one of its sub-agents."""
+    sql = f"""{SELECT_TURN} WHERE tenant_id = ? AND conversation_id = ? AND client_agent = ?
+        ORDER BY started_at DESC, id DESC LIMIT 1"""
+    return TURNS.one(tx, sql, tenant_id, conversation_id, client_agent)
+
+
+def save_refusal(tx: Transaction, tenant_id: int, turn_id: str, refusals: int, progress: int) -> None:
+    tx.run("UPDATE turns SET refusals = ?, progress = ? WHERE tenant_id = ? AND id = ?", refusals, progress, tenant_id, turn_id)
 
 
 def find_next_turn(tx: Transaction, tenant_id: int, turn: Turn) -> str | None:

@@ -149,6 +149,12 @@ def build_list_by_turn(tenant_id: int, turn_id: str) -> Query:
     return Query(SELECT_OF_TURN, (tenant_id, turn_id))
 
 
+def list_of_conversation(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[Todo]:
+    """List the newest todos of a conversation, in all its lists."""
+    sql = f"{SELECT} WHERE tenant_id = ? AND conversation_id = ? ORDER BY id DESC LIMIT ?"
+    return TODOS.all(tx, sql, tenant_id, conversation_id, limit)
+
+
 def build_list_open_by_turn(tenant_id: int, turn_id: str, limit: int) -> Query:
     """Build the query for the open rows of a turn's plan, those in progress first."""
     return Query(OPEN_OF_TURN, (tenant_id, turn_id, limit))

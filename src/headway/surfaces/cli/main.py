@@ -38,6 +38,7 @@ SECTIONS = {
     },
     "Set up": {
         "mcp": LazyCommand("mcp.family:mcp", "Give an assistant such as Claude Code your todo list."),
+        "guard": LazyCommand("guard.family:guard", "Send coding assistants back to work that is not finished."),
         "acp": LazyCommand("acp:acp", "Run an agent in an editor such as Zed."),
         "tool": LazyCommand("tools:tools", "List the tools of agents, and call one."),
         "schedule": LazyCommand("engine:schedule", "Start goals, messages and tools at set times."),

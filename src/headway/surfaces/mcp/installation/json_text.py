@@ -18,12 +18,13 @@ class Member(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A value and where it is in the text. Objects have members."""
+    """A value and where it is in the text. Objects have members, and arrays have items."""
 
     start: int
     end: int
     value: Any
     members: tuple[Member, ...] = ()
+    items: tuple["Node", ...] = ()
 
     def find(self, key: str) -> Member | None:
         return next((member for member in reversed(self.members) if member.key == key), None)
@@ -68,13 +69,13 @@ def parse_object(text: str, at: int, depth: int) -> Node:
 
 
 def parse_array(text: str, at: int, depth: int) -> Node:
-    items: list[Any] = []
+    items: list[Node] = []
     start, at = at, skip_space(text, at + 1)
     while not text.startswith("]", at):
         item = parse_value(text, at, depth + 1)
-        items.append(item.value)
+        items.append(item)
         at = skip_comma(text, item.end, "]")
-    return Node(start, at + 1, items)
+    return Node(start, at + 1, [item.value for item in items], items=tuple(items))
 
 
 def skip_space(text: str, at: int) -> int:
@@ -137,6 +138,40 @@ def insert(text: str, parent: Node, name: str, value: Any) -> str:
         return f"{text[:line_end]}{newline}{inner}{member},{text[line_end:]}"
     line_end = find_line_end(text, end)
     return f"{text[:end]},{text[end:line_end]}{newline}{inner}{member}{text[line_end:]}"
+
+
+def add_item(text: str, section: str, name: str, value: Any) -> str:
+    """Add an item at the end of a list in an object of the file's object. The list and the object are added if they are missing."""
+    found = parse(text).find(section)
+    member = found.value.find(name) if found and isinstance(found.value.value, dict) else None
+    if member is None:
+        return add_member(text, section, name, [value])
+    node = member.value
+    if not isinstance(node.value, list):
+        raise BadDocument(f"Its member {section}.{name} is not a list.")
+    newline, unit = "\r\n" if "\r\n" in text else "\n", find_indentation(text)
+    outer = get_line_indentation(text, node.start)
+    inner = get_line_indentation(text, node.items[0].start) if node.items else outer + unit
+    item = json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"{newline}{inner}")
+    if not node.items:
+        return f"{text[: node.start]}[{newline}{inner}{item}{newline}{outer}]{text[node.end :]}"
+    end = node.items[-1].end
+    return f"{text[:end]},{newline}{inner}{item}{text[end:]}"
+
+
+def remove_item(text: str, section: str, name: str, value: Any) -> str:
+    """Remove an item that `add_item` has added. A list that is empty then is removed, too."""
+    found = parse(text).find(section)
+    member = found.value.find(name) if found and isinstance(found.value.value, dict) else None
+    if member is None or not isinstance(member.value.value, list) or value not in member.value.value:
+        return text
+    items = member.value.items
+    if len(items) == 1:
+        return remove_member(text, section, name)
+    index = next(index for index, item in enumerate(items) if item.value == value)
+    if index == 0:
+        return text[: items[0].start] + text[items[1].start :]
+    return text[: items[index - 1].end] + text[items[index].end :]
 
 
 def find_line_end(text: str, at: int) -> int:

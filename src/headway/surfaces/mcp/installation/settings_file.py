@@ -14,42 +14,11 @@ SERVER_NAME: Final = "headway"
 NEW_FILE_MODE: Final = 0o600
 
 
-class SettingsFile(NamedTuple):
-    client: McpClient
+class EditedFile(NamedTuple):
+    """A JSON or TOML file whose text is changed in one place. Everything else in it stays as it is."""
+
     path: Path
-
-    def add(self, entry: dict[str, Any]) -> bool:
-        """Add the entry and return whether that changed the file. Raises NameTaken if it has another one with our name, and
-        BadDocument if it cannot be changed safely."""
-        text = self.read()
-        document = self.parse(text)
-        section = document.get(self.client.section, {})
-        if isinstance(section, dict) and SERVER_NAME in section:
-            if section[SERVER_NAME] == entry:
-                return False
-            raise NameTaken(f"{self.path} has another entry named {SERVER_NAME}. Nothing was changed. Remove it first.")
-        self.replace(self.render(entry, text), {**document, self.client.section: {**section, SERVER_NAME: entry}})
-        return True
-
-    def render(self, entry: dict[str, Any], text: str = "") -> str:
-        """Return the text with the entry; without a text, that of a new file."""
-        if self.client.is_toml:
-            return toml_text.add_table(text, self.client.section, SERVER_NAME, entry)
-        return json_text.add_member(text or "{}\n", self.client.section, SERVER_NAME, entry)
-
-    def remove(self) -> bool:
-        """Remove the entry and return whether there was one."""
-        text = self.read()
-        document = self.parse(text)
-        section = document.get(self.client.section)
-        if not isinstance(section, dict) or SERVER_NAME not in section:
-            return False
-        others = {name: entry for name, entry in section.items() if name != SERVER_NAME}
-        rest = {name: member for name, member in document.items() if name != self.client.section}
-        remove = toml_text.remove_table if self.client.is_toml else json_text.remove_member
-        new_text = remove(text, self.client.section, SERVER_NAME)
-        self.replace(new_text, {**rest, self.client.section: others} if others else rest)
-        return True
+    is_toml: bool = False
 
     def read(self) -> str:
         try:
@@ -61,7 +30,7 @@ class SettingsFile(NamedTuple):
 
     def parse(self, text: str) -> dict[str, Any]:
         try:
-            document = toml_text.parse(text) if self.client.is_toml else json_text.parse(text or "{}").value
+            document = toml_text.parse(text) if self.is_toml else json_text.parse(text or "{}").value
         except BadDocument as error:
             raise BadDocument(f"{self.path} cannot be read. {error} Nothing was changed.") from None
         if not isinstance(document, dict):
@@ -94,3 +63,45 @@ class SettingsFile(NamedTuple):
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
+
+
+class SettingsFile(NamedTuple):
+    client: McpClient
+    path: Path
+
+    @property
+    def file(self) -> EditedFile:
+        return EditedFile(self.path, self.client.is_toml)
+
+    def add(self, entry: dict[str, Any]) -> bool:
+        """Add the entry and return whether that changed the file. Raises NameTaken if it has another one with our name, and
+        BadDocument if it cannot be changed safely."""
+        text = self.file.read()
+        document = self.file.parse(text)
+        section = document.get(self.client.section, {})
+        if isinstance(section, dict) and SERVER_NAME in section:
+            if section[SERVER_NAME] == entry:
+                return False
+            raise NameTaken(f"{self.path} has another entry named {SERVER_NAME}. Nothing was changed. Remove it first.")
+        self.file.replace(self.render(entry, text), {**document, self.client.section: {**section, SERVER_NAME: entry}})
+        return True
+
+    def render(self, entry: dict[str, Any], text: str = "") -> str:
+        """Return the text with the entry; without a text, that of a new file."""
+        if self.client.is_toml:
+            return toml_text.add_table(text, self.client.section, SERVER_NAME, entry)
+        return json_text.add_member(text or "{}\n", self.client.section, SERVER_NAME, entry)
+
+    def remove(self) -> bool:
+        """Remove the entry and return whether there was one."""
+        text = self.file.read()
+        document = self.file.parse(text)
+        section = document.get(self.client.section)
+        if not isinstance(section, dict) or SERVER_NAME not in section:
+            return False
+        others = {name: entry for name, entry in section.items() if name != SERVER_NAME}
+        rest = {name: member for name, member in document.items() if name != self.client.section}
+        remove = toml_text.remove_table if self.client.is_toml else json_text.remove_member
+        new_text = remove(text, self.client.section, SERVER_NAME)
+        self.file.replace(new_text, {**rest, self.client.section: others} if others else rest)
+        return True

@@ -1,0 +1,56 @@
+"""What the guard of a project holds: the sessions, what is open in them, and what was refused."""
+
+import json
+from typing import Any, Final, NamedTuple
+
+from headway.actions.guard.sessions import SESSIONS_SHOWN
+from headway.ledger.guard import RULE_AGENT
+from headway.ledger.tenancy import Conversation
+from headway.ledger.todo import Todo
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import events as event_store
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import Transaction
+
+EVENTS_LIMIT: Final = 200  # of a plan, among which refusals are counted
+ITEMS_LIMIT: Final = 500
+
+
+class GuardedSession(NamedTuple):
+    conversation: Conversation
+    turn_id: str | None  # its newest plan; None: it has none
+    outcome: str | None
+    open_items: list[Todo]
+    refusals: int  # of the newest plan
+    reason: str  # of the last refusal
+
+    def as_json(self) -> dict[str, Any]:
+        conversation = self.conversation
+        return {
+            "client": conversation.client,
+            "session": conversation.client_session,
+            "conversation_id": conversation.id,
+            "turn_id": self.turn_id,
+            "outcome": self.outcome,
+            "updated_at": conversation.updated_at // 1000,
+            "open": [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in self.open_items],
+            "refusals": self.refusals,
+            "reason": self.reason,
+        }
+
+
+def list_sessions(tx: Transaction, tenant_id: int, folder: str) -> list[GuardedSession]:
+    """List the newest sessions of a project."""
+    found = conversation_store.list_of_folder(tx, tenant_id, folder, SESSIONS_SHOWN)
+    return [describe_session(tx, tenant_id, conversation) for conversation in found]
+
+
+def describe_session(tx: Transaction, tenant_id: int, conversation: Conversation) -> GuardedSession:
+    rows = todo_store.list_of_conversation(tx, tenant_id, conversation.id, ITEMS_LIMIT)
+    last = conversation_store.find_last_plan(tx, tenant_id, conversation.id, "")
+    open_items = [row for row in reversed(rows) if not row.ended or (row.agent_id == RULE_AGENT and row.proof == "broken")]
+    if last is None:
+        return GuardedSession(conversation, None, None, open_items, 0, "")
+    refused = event_store.list_newest(tx, tenant_id, "turn_id", last.id, ("refused",), EVENTS_LIMIT).events
+    reason = str(json.loads(refused[-1].data).get("reason", "")) if refused else ""
+    return GuardedSession(conversation, last.id, last.outcome, open_items, len(refused), reason)

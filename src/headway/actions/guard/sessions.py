@@ -1,0 +1,245 @@
+"""Sessions of coding assistants. The list that an assistant keeps with its own tool becomes the plan of its session."""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID, uuid4, uuid5
+
+from headway.actions import conversations, open_plans, todos, turn_plan
+from headway.actions.turn_plan import renumber
+from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_plan
+from headway.ledger.events import Event, encode_json
+from headway.ledger.guard import RULE_AGENT, AssistantSession, MirroredItem, describe_open
+from headway.ledger.tenancy import Conversation, Turn
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, TEXT_LIMIT, to_one_line
+from headway.ledger.todo import Change, Draft, Todo
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import guard_rules as rule_store
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import AgentRights, Transaction
+
+SESSIONS_SHOWN: Final = 20  # the newest of a folder
+ITEMS_LIMIT: Final = 200  # of one list
+LEFT_OUT: Final = "The assistant left it out of a new list."
+DROPPED: Final = "The assistant took it off its list."
+CONTINUED: Final = "Continued in a later session, as #{}."
+LIVE_MS: Final = 600_000  # a session that was heard of since then may still be at work
+
+
+def find(tx: Transaction, tenant_id: int, session: AssistantSession) -> Conversation | None:
+    if len(session.key) > NAME_LIMIT:
+        return None
+    return conversation_store.find_by_key(tx, tenant_id, session.key)
+
+
+def find_plan(tx: Transaction, tenant_id: int, session: AssistantSession) -> Turn | None:
+    """Return the unfinished plan of a session or a sub-agent, if there is one."""
+    conversation = find(tx, tenant_id, session)
+    return conversation and conversation_store.find_open_plan(tx, tenant_id, conversation.id, session.agent)
+
+
+def ensure(tx: Transaction, tenant_id: int, session: AssistantSession) -> Conversation:
+    """Return the session's conversation, which is created when it is first needed."""
+    if found := find(tx, tenant_id, session):
+        return found
+    title = f"{session.title}: {to_one_line(os.path.basename(session.folder) or session.folder)}"
+    conversation = conversations.get_or_create(tx, tenant_id, session.key, title[:SUBJECT_LIMIT])
+    conversation = conversation._replace(folder=session.folder, client=session.client, client_session=session.id)
+    conversation_store.set_client(tx, tenant_id, conversation)
+    return conversation
+
+
+def ensure_plan(tx: Transaction, tenant_id: int, session: AssistantSession) -> Turn:
+    """Return the unfinished plan of a session. A new one continues the open items of the one before it."""
+    conversation = ensure(tx, tenant_id, session)
+    conversation_store.lock(tx, tenant_id, conversation.id)
+    plan = conversation_store.find_open_plan(tx, tenant_id, conversation.id, session.agent)
+    return plan or open_plan(tx, tenant_id, conversation.id, session.agent)
+
+
+def open_plan(tx: Transaction, tenant_id: int, conversation_id: int, agent: str) -> Turn:
+    last = conversation_store.find_last_plan(tx, tenant_id, conversation_id, agent)
+    turn = Turn(str(uuid4()), conversation_id, started_at=tx.now, client_agent=agent)
+    conversation_store.insert_turn(tx, tenant_id, turn)
+    if last is not None and any(not todo.ended for todo in todo_store.list_by_turn(tx, tenant_id, last.id)):
+        turn_plan.take_over(tx, tenant_id, last, turn.id)
+    return turn
+
+
+def mirror(
+    tx: Transaction, tenant_id: int, session: AssistantSession, items: Sequence[MirroredItem], *, is_whole: bool
+) -> Turn | None:
+    """Give a session's plan the state of the assistant's own list. `is_whole`: the list has no other items.
+
+    Items keep their rows: by the assistant's own ids if it has some, otherwise by their text. Checks are never skipped: an item
+    that has some stays open until they pass.
+    """
+    items = [item for item in map(clean_item, items[:ITEMS_LIMIT]) if item.subject != ""]
+    if not items and (not is_whole or find_plan(tx, tenant_id, session) is None):
+        return None
+    tx.agent, tx.actor = AgentRights(lambda: ""), session.client
+    turn = ensure_plan(tx, tenant_id, session)
+    conversation = conversations.get(tx, tenant_id, turn.conversation_id)
+    known = list_known(tx, tenant_id, conversation.id)
+    matches = match_items(conversation, session, known, items)
+    new_items = [item for place, item in enumerate(items) if place not in matches and item.subject]
+    if new_items and open_plans.is_drained(tx, tenant_id, turn.id):
+        finish(tx, tenant_id, turn, "drained")
+        turn = open_plan(tx, tenant_id, conversation.id, session.agent)
+    added = add_items(tx, tenant_id, session, conversation, turn, new_items)
+    rows = dict(matches)
+    fresh = iter(added)
+    for place, item in enumerate(items):
+        if place not in rows and item.subject:
+            rows[place] = next(fresh)
+    for place, row in rows.items():
+        apply_item(tx, tenant_id, row, items[place])
+    if is_whole:
+        listed = {row.id for row in rows.values()}
+        # A list that only lost items drops them silently. They stay open: an assistant that gives up an item has to say so.
+        for row in known if added else ():
+            if row.turn_id == turn.id and not row.ended and row.id not in listed and not row.checks:
+                todos.end(tx, tenant_id, row.id, "canceled", LEFT_OUT)
+    emit_queue_at_commit(tx, tenant_id, turn.id)
+    conversation_store.touch(tx, tenant_id, conversation.id, "")
+    return turn
+
+
+def clean_item(item: MirroredItem) -> MirroredItem:
+    """Cut the assistant's text to what the ledger stores."""
+    subject = None if item.subject is None else clean_text(item.subject)[:SUBJECT_LIMIT].strip()
+    return item._replace(subject=subject, description=clean_text(item.description)[:TEXT_LIMIT])
+
+
+def clean_text(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def list_known(tx: Transaction, tenant_id: int, conversation_id: int) -> list[Todo]:
+    """List the rows that mirror the lists of the assistant and its sub-agents, newest first."""
+    rows = todo_store.list_of_conversation(tx, tenant_id, conversation_id, 4 * ITEMS_LIMIT)
+    return [row for row in rows if row.agent_id != RULE_AGENT]
+
+
+def match_items(
+    conversation: Conversation, session: AssistantSession, known: Sequence[Todo], items: Sequence[MirroredItem]
+) -> dict[int, Todo]:
+    """Find the rows of items, by the items' places: by the assistant's own id, or by the text."""
+    by_uuid = {row.uuid: row for row in known}
+    free = sorted((row for row in known if row.agent_id == session.agent_id), key=lambda row: row.ended)  # open rows first
+    matches: dict[int, Todo] = {}
+    for place, item in enumerate(items):
+        if item.key:
+            row = by_uuid.get(make_uuid(conversation, item.key))
+        else:
+            row = next((row for row in free if row.subject == item.subject), None)
+            if row is not None and row.ended and item.status in ("pending", "in_progress"):
+                row = None  # a new item with the words of one that has ended
+        if row is not None:
+            matches[place] = row
+            free = [other for other in free if other.id != row.id]
+    return matches
+
+
+def make_uuid(conversation: Conversation, key: str) -> str:
+    """Make the UUID of the row of an item, so that the same item is the same row."""
+    return str(uuid5(UUID(conversation.uuid), key))
+
+
+def add_items(
+    tx: Transaction,
+    tenant_id: int,
+    session: AssistantSession,
+    conversation: Conversation,
+    turn: Turn,
+    items: Sequence[MirroredItem],
+) -> list[Todo]:
+    if not items:
+        return []
+    _, plan = lock_plan(tx, tenant_id, turn.id)
+    check_room(sum(not todo.ended for todo in plan), len(items))
+    drafts = [
+        Draft(
+            item.subject or "",
+            item.description,
+            agent_id=session.agent_id,
+            conversation_id=conversation.id,
+            turn_id=turn.id,
+        ).checked()
+        for item in items
+    ]
+    uuids = [make_uuid(conversation, item.key) if item.key else todos.make_uuid() for item in items]
+    added = todo_store.insert_pending(tx, tenant_id, drafts, uuids, "agent")
+    numbered = renumber(tx, tenant_id, [*plan, *added], {todo.id for todo in added})
+    close_continued(tx, tenant_id, session, conversation, added)
+    by_id = {todo.id: todo for todo in numbered}
+    return [by_id[todo.id] for todo in added]
+
+
+def close_continued(
+    tx: Transaction, tenant_id: int, session: AssistantSession, conversation: Conversation, added: Sequence[Todo]
+) -> None:
+    """End the items of sessions that are over, if this session continues them: they have the same text."""
+    by_subject = {todo.subject.casefold(): todo for todo in added}
+    for old in list_left(tx, tenant_id, session.folder, conversation.id):
+        if (new := by_subject.pop(old.subject.casefold(), None)) and not old.checks:
+            todos.end(tx, tenant_id, old.id, "canceled", CONTINUED.format(new.id))
+
+
+def list_left(tx: Transaction, tenant_id: int, folder: str, conversation_id: int) -> list[Todo]:
+    """List the open items of other sessions in a folder, without those of sessions that may be at work."""
+    sessions = conversation_store.list_of_folder(tx, tenant_id, folder, SESSIONS_SHOWN)
+    left: list[Todo] = []
+    for other in sessions:
+        if other.id == conversation_id:
+            continue
+        is_live = other.updated_at > tx.now - LIVE_MS and conversation_store.find_open_plan(tx, tenant_id, other.id)
+        if not is_live:
+            rows = todo_store.list_of_conversation(tx, tenant_id, other.id, 4 * ITEMS_LIMIT)
+            left += [row for row in rows if not row.ended and row.agent_id != RULE_AGENT]
+    return left
+
+
+def apply_item(tx: Transaction, tenant_id: int, row: Todo, item: MirroredItem) -> None:
+    """Give a row the state of its item. One that has checks is completed by them alone, and dropped by a person alone."""
+    status = item.status
+    if row.checks and status == "completed":
+        status = "in_progress"
+    if row.checks and status == "canceled":
+        status = None
+    if row.ended and row.status != status and status is not None:
+        row = todos.change(tx, tenant_id, row.id, Change(status="pending"))
+    change = Change(status=status) if status is not None and status != row.status else Change()
+    if status == "canceled" and not row.outcome:
+        change = change._replace(outcome=DROPPED)
+    if item.subject and item.subject != row.subject:
+        change = change._replace(subject=item.subject)
+    if change != Change():
+        todos.change(tx, tenant_id, row.id, change)
+
+
+def tell_open(tx: Transaction, tenant_id: int, session: AssistantSession) -> str:
+    """Tell an assistant what is open in its project; empty if nothing is."""
+    conversation = find(tx, tenant_id, session)
+    own: list[Todo] = []
+    if conversation is not None and (last := conversation_store.find_last_plan(tx, tenant_id, conversation.id, session.agent)):
+        own = [todo for todo in todo_store.list_by_turn(tx, tenant_id, last.id) if not todo.ended and todo.agent_id != RULE_AGENT]
+    left = list_left(tx, tenant_id, session.folder, conversation.id if conversation else 0)
+    return describe_open(own, left, rule_store.list_rules(tx, tenant_id, session.folder))
+
+
+def end(tx: Transaction, tenant_id: int, session: AssistantSession) -> None:
+    """Record that a session is over. Its open items stay as they are, and the session can be resumed."""
+    conversation = find(tx, tenant_id, session)
+    for turn in conversation_store.list_open_plans(tx, tenant_id, conversation.id) if conversation else ():
+        rows = todo_store.list_by_turn(tx, tenant_id, turn.id)
+        finish(tx, tenant_id, turn, "incomplete" if any(not row.ended for row in rows) else "drained")
+
+
+def finish(tx: Transaction, tenant_id: int, turn: Turn, outcome: str) -> None:
+    """End the turn of a plan."""
+    conversation_store.save_turn(tx, tenant_id, turn._replace(status="finished", outcome=outcome, ended_at=tx.now))
+    open_rows = [row for row in todo_store.list_by_turn(tx, tenant_id, turn.id) if not row.ended]
+    incomplete = [{"id": row.id, "title": row.subject, "status": row.status} for row in open_rows]
+    document = encode_json({"turn_id": turn.id, "outcome": outcome, "incomplete": incomplete})
+    tx.emit(Event(tenant_id, "turn_finished", document, turn.conversation_id, turn.id))
