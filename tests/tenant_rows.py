@@ -8,6 +8,7 @@ from headway.actions import claims, idempotency, memory, notices, schedules, spe
 from headway.actions.access import tokens
 from headway.actions.board import comments, saved_views
 from headway.actions.files import recording
+from headway.actions.guard import rules
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
 from headway.actions.proof import receipts
@@ -101,6 +102,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     )
     schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), message_work(conversation.id))
     goal = desk.write(add_begun_goal)
+    desk.write(rules.add, "/srv/garden", "the door is green", [{"kind": "file", "path": "door.txt"}])
     return Ids(
         claim.todo.id,
         conversation.id,

@@ -49,7 +49,7 @@ OTHER_NAMES = {
 LARGEST_MODULE = 400
 LARGEST_FUNCTION = 60
 MOST_IMPORTED = 30  # modules that `import headway` loads
-MOST_MODULES = {"actions": 30, "storage/stores": 30, "surfaces/http": 22}  # limits per folder; 20 elsewhere
+MOST_MODULES = {"actions": 30, "storage/stores": 31, "surfaces/http": 22}  # limits per folder; 20 elsewhere
 LONGEST_LINE = 132
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "managers", "core", "shared", "stuff"}
 # A function's name is a verb and a constant's a noun. A participle alone is neither: it leaves out what was done to what.

@@ -63,7 +63,7 @@ def serve(answers: list[Answer]) -> Iterator[ScriptedProvider]:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
             path = self.path.partition("?")[0]
-            if path.endswith("/count_tokens") or path.endswith(":countTokens"):
+            if path.endswith(("/count_tokens", ":countTokens")):
                 self.respond("application/json", json.dumps({"input_tokens": 10, "totalTokens": 10}))
                 return
             encode = next((encode for suffix, encode in ENCODERS.items() if path.endswith(suffix)), None)
@@ -124,7 +124,7 @@ def encode_anthropic(number: int, answer: Answer, is_stream: bool) -> str:
     )
     empty = {**block, "input": {}} if is_call else {**block, "text": ""}
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
         {"type": "content_block_start", "index": 0, "content_block": empty},
         {"type": "content_block_delta", "index": 0, "delta": delta},
@@ -157,7 +157,7 @@ def encode_responses(number: int, answer: Answer, is_stream: bool) -> str:
     response = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": [item], "usage": usage}
     if not is_stream:
         return json.dumps(response)
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
@@ -191,13 +191,13 @@ def encode_chat(number: int, answer: Answer, is_stream: bool) -> str:
     else:
         message, reason = {"role": "assistant", "content": answer.text}, "stop"
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    base = {"id": f"chat_{number}", "created": 1, "model": "scripted"}
+    base = {"id": f"chat_{number}", "created": 1, "model": "scripted", "object": "chat.completion.chunk"}
     if not is_stream:
         choice = {"index": 0, "message": message, "finish_reason": reason}
         return json.dumps({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
     chunks: list[dict[str, Any]] = [
-        {**base, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
-        {**base, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage},
+        {**base, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage},
     ]
     return encode_events(chunks, named=False) + "data: [DONE]\n\n"
 

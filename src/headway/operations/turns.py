@@ -1,7 +1,9 @@
 """Operations on turns: /turns"""
 
 from headway.actions import conversations, run_ends, turns
+from headway.actions.guard import stops
 from headway.actions.people import steering
+from headway.ledger.guard.values import StopRequest
 from headway.operations.operation import Document, OperationCall, OperationTable
 from headway.operations.schemas import agents as schemas
 from headway.operations.schemas.todos import PageQuery
@@ -37,6 +39,17 @@ def get_turn(call: OperationCall, turn_id: str) -> Document:
 def cancel_turn(call: OperationCall, turn_id: str) -> Document:
     call.interrupt(run_ends.cancel_turn(call.tx, call.tenant_id, turn_id, call.host.live_text))
     return encode_turn(call, turn_id)
+
+
+@table.add(
+    "POST /turns/{turn_id}/stop",
+    "Ask whether the agent of your own loop may stop: not while its plan is open or its checks fail, which run for this",
+    {200: schemas.OneStop},
+    errors=(404, 409),
+)
+def stop_turn(call: OperationCall, turn_id: str, body: schemas.NewStop) -> Document:
+    limit = call.host.settings.limits.guard_refusals
+    return {"stop": stops.decide(call.tx, call.tenant_id, turn_id, StopRequest(body.answer), limit).as_json()}
 
 
 @table.add(

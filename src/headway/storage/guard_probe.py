@@ -1,4 +1,4 @@
-"""Finds out quickly whether the guard has anything to do. It loads nothing but the driver, creates nothing and waits for no lock."""
+"""Finds out quickly whether the guard has anything to do: loads nothing but the driver, creates nothing, and waits for no lock."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ SESSION: Final = """SELECT conversations.id, conversations.tenant_id FROM conver
     WHERE tenants.name = 'local' AND conversations.key = ? AND conversations.deleted_at = 0"""
 OPEN_TURNS: Final = f"""SELECT 1 FROM turns JOIN ({SESSION}) AS session ON session.id = turns.conversation_id
     AND session.tenant_id = turns.tenant_id WHERE turns.ended_at = 0"""
-UNFINISHED: Final = f"""{OPEN_TURNS} AND turns.client_agent = ? AND (turns.refusals > 0 OR EXISTS (SELECT 1 FROM todos
+OPEN_ITEMS: Final = f"""{OPEN_TURNS} AND turns.client_agent = ? AND (turns.refusals > 0 OR EXISTS (SELECT 1 FROM todos
     WHERE todos.tenant_id = turns.tenant_id AND todos.turn_id = turns.id AND todos.completed_at = 0))"""
 RULES: Final = """SELECT 1 FROM guard_rules JOIN tenants ON tenants.id = guard_rules.tenant_id
     WHERE tenants.name = 'local' AND guard_rules.folder = ?"""
@@ -43,7 +43,7 @@ class GuardProbe:
     def may_refuse(self, key: str, agent: str, folder: str) -> bool:
         """Whether a session, or one of its sub-agents, may have to go on."""
         rules = () if agent else ((RULES, (folder,)),)
-        return self.is_any((UNFINISHED, (key, agent)), *rules)
+        return self.is_any((OPEN_ITEMS, (key, agent)), *rules)
 
     def has_plan(self, key: str) -> bool:
         """Whether a session has an unfinished plan."""

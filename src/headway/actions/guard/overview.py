@@ -4,7 +4,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from headway.actions.guard.sessions import SESSIONS_SHOWN
-from headway.ledger.guard import RULE_AGENT
+from headway.ledger.guard.values import RULE_AGENT
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Todo
 from headway.storage.stores import conversations as conversation_store

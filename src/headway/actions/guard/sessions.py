@@ -9,7 +9,8 @@ from headway.actions import conversations, open_plans, todos, turn_plan
 from headway.actions.turn_plan import renumber
 from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_plan
 from headway.ledger.events import Event, encode_json
-from headway.ledger.guard import RULE_AGENT, AssistantSession, MirroredItem, describe_open
+from headway.ledger.guard.texts import describe_open
+from headway.ledger.guard.values import RULE_AGENT, AssistantSession, MirroredItem
 from headway.ledger.tenancy import Conversation, Turn
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, TEXT_LIMIT, to_one_line
 from headway.ledger.todo import Change, Draft, Todo
@@ -20,9 +21,9 @@ from headway.storage.transaction import AgentRights, Transaction
 
 SESSIONS_SHOWN: Final = 20  # the newest of a folder
 ITEMS_LIMIT: Final = 200  # of one list
-LEFT_OUT: Final = "The assistant left it out of a new list."
-DROPPED: Final = "The assistant took it off its list."
-CONTINUED: Final = "Continued in a later session, as #{}."
+OMISSION: Final = "The assistant left it out of a new list."
+REMOVAL: Final = "The assistant took it off its list."
+CONTINUATION: Final = "Continued in a later session, as #{}."
 LIVE_MS: Final = 600_000  # a session that was heard of since then may still be at work
 
 
@@ -96,13 +97,18 @@ def mirror(
         apply_item(tx, tenant_id, row, items[place])
     if is_whole:
         listed = {row.id for row in rows.values()}
-        # A list that only lost items drops them silently. They stay open: an assistant that gives up an item has to say so.
-        for row in known if added else ():
-            if row.turn_id == turn.id and not row.ended and row.id not in listed and not row.checks:
-                todos.end(tx, tenant_id, row.id, "canceled", LEFT_OUT)
+        drop_omitted(tx, tenant_id, turn, [row for row in known if row.id not in listed], is_new=bool(added))
     emit_queue_at_commit(tx, tenant_id, turn.id)
     conversation_store.touch(tx, tenant_id, conversation.id, "")
     return turn
+
+
+def drop_omitted(tx: Transaction, tenant_id: int, turn: Turn, rows: Sequence[Todo], *, is_new: bool) -> None:
+    """Cancel the open rows that a list no longer has, if it has new items, or if its assistant was sent back because of them.
+    Otherwise they stay open: a list that only lost items may have lost them by mistake."""
+    for row in rows if is_new or turn.refusals else ():
+        if row.turn_id == turn.id and not row.ended and not row.checks:
+            todos.end(tx, tenant_id, row.id, "canceled", OMISSION if is_new else REMOVAL)
 
 
 def clean_item(item: MirroredItem) -> MirroredItem:
@@ -183,7 +189,7 @@ def close_continued(
     by_subject = {todo.subject.casefold(): todo for todo in added}
     for old in list_left(tx, tenant_id, session.folder, conversation.id):
         if (new := by_subject.pop(old.subject.casefold(), None)) and not old.checks:
-            todos.end(tx, tenant_id, old.id, "canceled", CONTINUED.format(new.id))
+            todos.end(tx, tenant_id, old.id, "canceled", CONTINUATION.format(new.id))
 
 
 def list_left(tx: Transaction, tenant_id: int, folder: str, conversation_id: int) -> list[Todo]:
@@ -211,19 +217,21 @@ def apply_item(tx: Transaction, tenant_id: int, row: Todo, item: MirroredItem) -
         row = todos.change(tx, tenant_id, row.id, Change(status="pending"))
     change = Change(status=status) if status is not None and status != row.status else Change()
     if status == "canceled" and not row.outcome:
-        change = change._replace(outcome=DROPPED)
+        change = change._replace(outcome=REMOVAL)
     if item.subject and item.subject != row.subject:
         change = change._replace(subject=item.subject)
     if change != Change():
         todos.change(tx, tenant_id, row.id, change)
 
 
-def tell_open(tx: Transaction, tenant_id: int, session: AssistantSession) -> str:
-    """Tell an assistant what is open in its project; empty if nothing is."""
+def begin(tx: Transaction, tenant_id: int, session: AssistantSession) -> str:
+    """Tell an assistant what is open in its project; empty if nothing is. A session that is resumed continues its plan."""
     conversation = find(tx, tenant_id, session)
     own: list[Todo] = []
     if conversation is not None and (last := conversation_store.find_last_plan(tx, tenant_id, conversation.id, session.agent)):
         own = [todo for todo in todo_store.list_by_turn(tx, tenant_id, last.id) if not todo.ended and todo.agent_id != RULE_AGENT]
+        if own and last.ended:
+            open_plan(tx, tenant_id, conversation.id, session.agent)
     left = list_left(tx, tenant_id, session.folder, conversation.id if conversation else 0)
     return describe_open(own, left, rule_store.list_rules(tx, tenant_id, session.folder))
 

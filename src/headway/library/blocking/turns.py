@@ -6,7 +6,7 @@ from pathlib import Path
 from headway.ledger.run import TurnMode
 from headway.library.namespaces import turns
 from headway.library.portal import Portal
-from headway.library.values.turns import Event, SentMessage, Turn, TurnReport
+from headway.library.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
 
 
 class SyncTurns:
@@ -48,6 +48,11 @@ class SyncTurns:
     def stream(self, turn_id: str, *, after: int | None = None) -> Iterator[Event]:
         """Iterate over the events of a turn, from its start or after the number of an event, until it ends."""
         return self._portal.iterate(self._source.stream(turn_id, after=after))
+
+    def stop(self, turn_id: str, answer: str = "") -> StopDecision:
+        """Ask whether the agent of your own loop may stop. It may not while items of its plan are open or their checks fail, which
+        run for this. If it may not, send it the reason and go on. After several refusals without progress it may."""
+        return self._portal.run(self._source.stop(turn_id, answer))
 
     def cancel(self, turn_id: str) -> Turn:
         """Cancel a running turn. Completed work is kept. Raises TurnEnded if it has ended."""

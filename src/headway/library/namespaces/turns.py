@@ -7,7 +7,7 @@ from headway.ledger.errors import TurnFailed
 from headway.ledger.run import TurnMode
 from headway.library.door import AskedMessage, Door, drop_none, to_files
 from headway.library.namespaces.todos import Todos
-from headway.library.values.turns import Event, SentMessage, Turn, TurnReport
+from headway.library.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
 from headway.library.values.value import decode, decode_all
 
 
@@ -72,6 +72,11 @@ class Turns:
         async for event in self._door.follow_turn(turn_id, after):
             if event.kind != "ping":
                 yield event
+
+    async def stop(self, turn_id: str, answer: str = "") -> StopDecision:
+        """Ask whether the agent of your own loop may stop. It may not while items of its plan are open or their checks fail, which
+        run for this. If it may not, send it the reason and go on. After several refusals without progress it may."""
+        return decode(StopDecision, (await self._door.send("POST /turns/{}/stop", turn_id, body={"answer": answer}))["stop"])
 
     async def cancel(self, turn_id: str) -> Turn:
         """Cancel a running turn. Completed work is kept. Raises TurnEnded if it has ended."""

@@ -71,6 +71,17 @@ class Turn(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StopDecision(Value):
+    """Whether the agent of a loop outside Headway may stop."""
+
+    may_stop: bool
+    reason: str = ""  # for the agent, if it may not
+    notice: str = ""  # for the person, if something is open nevertheless
+    refusals: int = 0  # in a row, without progress
+    incomplete: tuple[IncompleteTodo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TurnReport(Value):
     """The result of a turn, for the program that asked."""
 

@@ -80,6 +80,10 @@ class NewTurn(StrictModel):
     conversation_id: Id
 
 
+class NewStop(StrictModel):
+    answer: Annotated[Text, Field(description="The agent's last words. If they end with a question to the user, it may wait")] = ""
+
+
 class ToolCall(StrictModel):
     arguments: dict[str, Any] = {}
     conversation_id: ListId = 0
@@ -254,6 +258,18 @@ class TurnShape(BaseModel):
 
 class OneTurn(BaseModel):
     turn: TurnShape
+
+
+class StopShape(BaseModel):
+    may_stop: bool
+    reason: Annotated[str, Field(description="For the agent, if it may not stop: what is open, and which checks failed")]
+    notice: Annotated[str, Field(description="For the person, if something is open nevertheless")]
+    refusals: Annotated[int, Field(description="How often in a row it was not allowed to stop, without progress")]
+    incomplete: list[IncompleteItem]
+
+
+class OneStop(BaseModel):
+    stop: StopShape
 
 
 class TimelineEntry(BaseModel):

@@ -272,7 +272,7 @@ def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int, client
 def find_last_plan(tx: Transaction, tenant_id: int, conversation_id: int, client_agent: str) -> Turn | None:
     """Return the newest turn of an assistant's session, or of one of its sub-agents."""
     sql = f"""{SELECT_TURN} WHERE tenant_id = ? AND conversation_id = ? AND client_agent = ?
-        ORDER BY started_at DESC, id DESC LIMIT 1"""
+        ORDER BY CASE ended_at WHEN 0 THEN 0 ELSE 1 END, started_at DESC, id DESC LIMIT 1"""
     return TURNS.one(tx, sql, tenant_id, conversation_id, client_agent)
 
 

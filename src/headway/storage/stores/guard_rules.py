@@ -1,6 +1,6 @@
 """SQL for the rules of the guard."""
 
-from headway.ledger.guard import GuardRule
+from headway.ledger.guard.values import GuardRule
 from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
 from headway.storage.columns import Column, Columns

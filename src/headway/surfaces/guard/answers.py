@@ -13,7 +13,7 @@ from headway.actions.access import tenants
 from headway.actions.guard import rules, sessions, stops
 from headway.ledger.check import Check, encode_checks
 from headway.ledger.errors import ChecksRequired
-from headway.ledger.guard import AssistantSession, MirroredItem, Stop, StopDecision
+from headway.ledger.guard.values import AssistantSession, MirroredItem, StopRequest, StopRuling
 from headway.ledger.tenancy import Turn
 from headway.ledger.todo import parse_status
 from headway.settings import Settings
@@ -73,7 +73,7 @@ def answer_from(database: GuardDatabase, loaded: Settings, event: HookEvent, pro
     with limit_time():
         match event.kind:
             case "start":
-                return HookAnswer(context=database.read(sessions.tell_open, session))
+                return HookAnswer(context=database.write(sessions.begin, session))
             case "plan":
                 items = [read_item(item) for item in event.items]
                 database.write(sessions.mirror, session, items, is_whole=event.is_whole)
@@ -84,7 +84,7 @@ def answer_from(database: GuardDatabase, loaded: Settings, event: HookEvent, pro
         turn = database.write(stops.prepare, session)
     if turn is None:
         return HookAnswer()
-    stop = Stop(event.answer[-ANSWER_LIMIT:], event.is_repeated)
+    stop = StopRequest(event.answer[-ANSWER_LIMIT:], event.is_repeated)
     decision = decide(database, loaded, session, turn, stop)
     return HookAnswer(refusal="" if decision.may_stop else decision.reason, notice=decision.notice)
 
@@ -94,9 +94,7 @@ def read_item(item: tuple[str | None, str | None, str, str]) -> MirroredItem:
     return MirroredItem(subject, status and parse_status(status), key, description)  # type: ignore[arg-type]
 
 
-def decide(
-    database: GuardDatabase, loaded: Settings, session: AssistantSession, turn: Turn, stop: Stop
-) -> StopDecision:
+def decide(database: GuardDatabase, loaded: Settings, session: AssistantSession, turn: Turn, stop: StopRequest) -> StopRuling:
     limit = loaded.limits.guard_refusals
     try:
         with limit_time():
@@ -106,9 +104,7 @@ def decide(
         return run_checks(loaded, database.tenant_id, confirmed, partial(stops.decide, turn_id=turn.id, stop=stop, limit=limit))
 
 
-def run_checks(
-    loaded: Settings, tenant_id: int, confirmed: set[str], decision: Callable[..., StopDecision]
-) -> StopDecision:
+def run_checks(loaded: Settings, tenant_id: int, confirmed: set[str], decision: Callable[..., StopRuling]) -> StopRuling:
     """Run the checks as for any other agent that Headway does not run: in the sandbox, and only those that a person wrote or
     approved."""
     import asyncio  # noqa: PLC0415  checks load the agent libraries
@@ -122,14 +118,14 @@ def run_checks(
     def may_leave_sandbox(checks: Sequence[Check]) -> bool:
         return encode_checks(checks) in confirmed
 
-    async def prove(headway: "Headway") -> StopDecision:
+    async def prove(headway: "Headway") -> StopRuling:
         execution = headway.execution(ResolvedScope(Scope(tenant_id), None), headway.roles.find(SUPERVISOR))
         prover = Prover(headway.checks, execution, ACTOR, may_leave_sandbox=may_leave_sandbox)
         not_run: dict[int, str] = {}
         work = partial(decision, not_run=not_run)
         return await prover.write(headway.database.of(tenant_id).write, lambda tx: work(tx, tenant_id), not_run)
 
-    async def run() -> StopDecision:
+    async def run() -> StopRuling:
         headway = Headway(loaded)
         try:
             return await prove(headway)

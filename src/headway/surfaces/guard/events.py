@@ -83,7 +83,8 @@ def parse_event(client: str, raw: bytes, environment: Mapping[str, str]) -> Hook
     if event.kind == "plan":
         return add_items(event, document)
     if event.kind == "stop":
-        return add_stop(event, document)
+        is_sub_agent = name.lower() == "subagentstop"
+        return add_stop(event if is_sub_agent == bool(event.agent) else event._replace(kind=""), document)
     return event
 
 
@@ -106,8 +107,7 @@ def add_stop(event: HookEvent, document: Mapping[str, Any]) -> HookEvent:
 def add_items(event: HookEvent, document: Mapping[str, Any]) -> HookEvent:
     """Read an assistant's list from the call of its planning tool."""
     tool = take_text(document, "tool_name").lower()
-    given = document.get("tool_input")
-    given = parse_if_text(given)
+    given = parse_if_text(document.get("tool_input"))
     if tool in LIST_TOOLS:
         items = next((given[name] for name in ("todos", "plan", "items") if isinstance(given.get(name), list)), None)
         if items is None:

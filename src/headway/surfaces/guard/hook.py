@@ -17,20 +17,23 @@ NOTHING = HookAnswer()
 
 def run(client: str) -> None:
     """Answer the event on standard input and exit with 0, whatever happens."""
+    output, notice = respond(client, sys.stdin.buffer.read(INPUT_LIMIT))
+    if client == "cursor" and notice:
+        print(notice, file=sys.stderr, flush=True)
+    print(output, end="", flush=True)
+    os._exit(0)
+
+
+def respond(client: str, raw: bytes) -> tuple[str, str]:
+    """Return what the client reads, and the notice in it for the person."""
     event_name, answer = "", NOTHING
     try:
-        event = parse_event(client, sys.stdin.buffer.read(INPUT_LIMIT), os.environ)
+        event = parse_event(client, raw, os.environ)
         event_name = event.name
         answer = answer_event(event, os.environ)
     except Exception as error:  # noqa: BLE001  the assistant goes on, whatever is wrong with Headway
         answer = HookAnswer(notice=describe_failure(error))
-    except KeyboardInterrupt:
-        pass
-    if client == "cursor" and answer.notice:
-        print(answer.notice, file=sys.stderr)
-    print(render_answer(client, event_name, answer), end="", flush=True)
-    sys.stderr.flush()
-    os._exit(0)
+    return render_answer(client, event_name, answer), answer.notice
 
 
 def describe_failure(error: Exception) -> str:

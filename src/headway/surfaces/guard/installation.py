@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headway.ledger.errors import BadDocument, NameTaken
-from headway.ledger.guard import CLIENT_TITLES
+from headway.ledger.guard.values import CLIENT_TITLES
 from headway.surfaces.mcp.installation import json_text
 from headway.surfaces.mcp.installation.clients import find_xdg_folder
 from headway.surfaces.mcp.installation.settings_file import EditedFile
@@ -42,8 +42,8 @@ class GuardedClient(NamedTuple):
 
 
 def build_groups(command: str, events: Mapping[str, str], stops: tuple[str, ...], second: int = 1) -> list[Hook]:
-    """Build hooks as Claude Code, Codex and Gemini CLI write them. `events` has the matcher of each event; `second` is the unit of a
-    timeout's second."""
+    """Build hooks as Claude Code, Codex and Gemini CLI write them. `events` has the matcher of each event, and `second` is
+    a second in the unit of their timeouts."""
     return [
         Hook(
             event,

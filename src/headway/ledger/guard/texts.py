@@ -1,21 +1,14 @@
-"""The guard of coding assistants: their sessions, what they plan, and the texts that they and their users read."""
+"""What assistants and their users read from the guard."""
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headway.ledger.framing import format_inline
-from headway.ledger.text import NAME_LIMIT, to_one_line
-from headway.ledger.todo import Status, Todo
+from headway.ledger.guard.values import GuardRule
+from headway.ledger.text import to_one_line
+from headway.ledger.todo import Todo
 
-CLIENT_TITLES: Final = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-    "cursor": "Cursor",
-}
-RULE_AGENT: Final = "guard"  # the agent of the items that are copies of rules
 ITEMS_SHOWN: Final = 6
 TITLE_LIMIT: Final = 70  # characters of an item's title in a text for an assistant: 200 tokens in all
 FAILURES_SHOWN: Final = 3
@@ -26,68 +19,6 @@ OFFER: Final = re.compile(
     r"(want|like) me to (continue|go on|proceed|keep going|start|do (it|that|this|the rest)))\b",
     re.IGNORECASE,
 )
-
-
-class AssistantSession(NamedTuple):
-    """A session of a coding assistant, or of one of its sub-agents, as its client names it."""
-
-    client: str
-    id: str
-    folder: str  # the project that it works on
-    agent: str = ""  # the client's id of the sub-agent; empty: the assistant itself
-
-    @property
-    def key(self) -> str:
-        """The key of its conversation."""
-        return f"{self.client}:{self.id}"
-
-    @property
-    def agent_id(self) -> str:
-        """Who is named as the agent of the items of its list."""
-        return f"{self.client}/{self.agent}"[:NAME_LIMIT] if self.agent else self.client
-
-    @property
-    def title(self) -> str:
-        return CLIENT_TITLES.get(self.client, self.client)
-
-
-class MirroredItem(NamedTuple):
-    """An item of an assistant's own list. None leaves a field as it is."""
-
-    subject: str | None
-    status: Status | None
-    key: str = ""  # the assistant's own id of it; empty: the list has none, and its text identifies it
-    description: str = ""
-
-
-class GuardRule(NamedTuple):
-    """What must hold before an assistant in a folder may stop."""
-
-    id: int
-    folder: str
-    subject: str
-    checks: str  # JSON
-    is_confirmed: bool  # a person agreed that its commands run without a sandbox
-    created_at: int
-
-
-class Stop(NamedTuple):
-    """An agent's wish to stop."""
-
-    answer: str = ""  # its last words
-    is_repeated: bool = True  # False: the client says that the agent was not sent back before this one
-
-
-class StopDecision(NamedTuple):
-    may_stop: bool
-    reason: str = ""  # for the agent, if it may not stop
-    notice: str = ""  # for the person, in one line
-    refusals: int = 0  # in a row
-    incomplete: tuple[Todo, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        items = [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in self.incomplete]
-        return {**self._asdict(), "incomplete": items}
 
 
 class FailedCheck(NamedTuple):
@@ -129,7 +60,9 @@ def describe_refusal(todos: Sequence[Todo], failed: Sequence[FailedCheck]) -> st
     lines: list[str] = []
     if todos:
         lines += [f"You are not done: {count_items(len(todos))} on your list.", *list_titles(todos)]
-        lines.append("Finish each and mark it as completed, or mark it as cancelled and say why. Ask the user if you need them.")
+        lines.append(
+            "Finish each and mark it as completed, or take it off the list and tell the user why. If you need the user, ask."
+        )
     for todo, failures in failed[:FAILURES_SHOWN]:
         for failure in failures[:FAILURES_SHOWN]:
             lines.append(f"Not done yet: {format_inline(todo.subject, TITLE_LIMIT)}. This check failed: {failure['check']}")
