@@ -52,6 +52,7 @@ class Ids:
     file: str
     comment: int
     view: int
+    rule: int
 
 
 UNKNOWN_IDS = Ids(
@@ -71,6 +72,7 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     str(uuid4()),
     uuid4().hex,
+    987_654_321,
     987_654_321,
     987_654_321,
 )
@@ -102,7 +104,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     )
     schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), message_work(conversation.id))
     goal = desk.write(add_begun_goal)
-    desk.write(rules.add, "/srv/garden", "the door is green", [{"kind": "file", "path": "door.txt"}])
+    rule = desk.write(rules.add, "/srv/garden", "the door is green", [{"kind": "file", "path": "door.txt"}])
     return Ids(
         claim.todo.id,
         conversation.id,
@@ -122,6 +124,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         recorded["files"][0]["id"],
         desk.write(comments.add, claim.todo.id, "Use the small brush.", "ada").id,
         desk.write(saved_views.add, "Mine", ViewFilters(conversation_id=conversation.id), "ada").id,
+        rule.id,
     )
 
 

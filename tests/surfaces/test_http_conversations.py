@@ -13,7 +13,10 @@ def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
     before = int(time.time())
     conversation = client.ok("POST", "/v1/conversations", 201, json={})["conversation"]
 
-    assert list(conversation) == ["id", "key", "title", "created_at", "updated_at", "state", "task_file"]
+    assert list(conversation) == [
+        *("id", "key", "title", "created_at", "updated_at", "state", "task_file"),
+        *("client", "client_session"),
+    ]
     assert UUID(hex=conversation["key"]).hex == conversation["key"]
     assert (conversation["title"], before <= conversation["created_at"] == conversation["updated_at"] <= time.time()) == ("", True)
 

@@ -49,6 +49,7 @@ UNKNOWN = Ids(
     file="7d4448409dc011d1b2455ffdce74fad6",
     comment=888_888_888_888_889,
     view=888_888_888_888_890,
+    rule=888_888_888_888_891,
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -159,6 +160,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"content": "hello"},
         {"content": "hello", "mode": "queue"},
     ],
+    ("POST", "/v1/turns/{turn_id}/stop"): lambda ids: [{}],
     ("POST", "/v1/turns/{turn_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/turns/{turn_id}/fork"): lambda ids: [{"at": 0}, {"at": 1, "message": "x", "live": True}],
@@ -492,6 +494,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "goal edit": lambda ids: [[f"{ids.goal}", "--priority", "1"]],
     "goal again": lambda ids: [[f"{ids.goal}", "--no-wait"]],
     "goal plans": lambda ids: [[f"{ids.goal}"]],
+    "guard rm": lambda ids: [[f"{ids.rule}"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "why": lambda ids: [
         ["todo", f"{ids.todo}"],
@@ -546,6 +549,7 @@ NO_ID_COMMANDS = {
     ),
     *("eval run", "mcp install", "mcp uninstall"),
     *("approval list", "question list", "tool list", "tool call", "completion", "trust"),
+    *("guard install", "guard uninstall", "guard add", "guard list", "guard status", "guard hook"),
 }
 
 

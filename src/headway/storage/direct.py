@@ -60,23 +60,6 @@ def prepare_sqlite_path(url: str) -> str:
     return path
 
 
-def open_as_it_is(url: str, patience_s: float) -> Connection:
-    """Open a database that exists and has the schema of this version. Nothing is created or migrated."""
-    if is_sqlite(url) and not os.path.exists(url.removeprefix("sqlite:///")):
-        raise SettingsError("There is no ledger here yet. Run `headway doctor` in this folder.")
-    connection = connect(url, patience_s=patience_s)
-    try:
-        version, newest = connection.read(get_current_version), get_newest_version()
-        if version != newest:
-            raise SettingsError(
-                f"The ledger has schema version {version}, and this Headway needs {newest}. Run `headway doctor` in this folder."
-            )
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 class DirectDatabase:
     """Runs work immediately, on the caller's thread. It belongs to the operator, so work that enters no tenant sees all of them."""
 
@@ -112,3 +95,21 @@ class DirectDatabase:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ExistingDatabase(DirectDatabase):
+    """A database that exists and has the schema of this version. Nothing is created or migrated."""
+
+    def __init__(self, url: str, patience_s: float) -> None:
+        if is_sqlite(url) and not os.path.exists(url.removeprefix("sqlite:///")):
+            raise SettingsError("There is no ledger here yet. Run `headway doctor` in this folder.")
+        self.connection = connect(url, patience_s=patience_s)
+        try:
+            version, newest = self.connection.read(get_current_version), get_newest_version()
+            if version != newest:
+                raise SettingsError(
+                    f"The ledger has schema version {version}, this Headway needs {newest}. Run `headway doctor` in this folder."
+                )
+        except BaseException:
+            self.close()
+            raise

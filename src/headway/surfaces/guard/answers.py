@@ -17,8 +17,8 @@ from headway.ledger.guard.values import AssistantSession, MirroredItem, StopRequ
 from headway.ledger.tenancy import Turn
 from headway.ledger.todo import parse_status
 from headway.settings import Settings
-from headway.storage.direct import open_as_it_is
-from headway.storage.transaction import Connection, Transaction, within_tenant
+from headway.storage.direct import ExistingDatabase
+from headway.storage.transaction import Transaction, within_tenant
 from headway.surfaces.guard.events import HookAnswer, HookEvent
 
 if TYPE_CHECKING:
@@ -31,28 +31,22 @@ LIMIT_S: Final = 8.0  # for everything but checks
 ANSWER_LIMIT: Final = 20_000  # characters of the last words that are looked at
 
 
-class GuardDatabase:
+class GuardLedger:
     """The local tenant's rows, for the time of one event."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        found = connection.read(lambda tx: enter_all(tx, tenants.find_local))
-        self.tenant_id = (found or connection.write(lambda tx: enter_all(tx, tenants.ensure_local))).id
+    def __init__(self, database: ExistingDatabase) -> None:
+        self.database = database
+        self.tenant_id = (database.read(tenants.find_local) or database.write(tenants.ensure_local)).id
 
     def read(self, view: Callable[..., T], *arguments: object) -> T:
-        return self.connection.read(within_tenant(self.tenant_id, lambda tx: view(tx, self.tenant_id, *arguments)))
+        return self.database.read(within_tenant(self.tenant_id, lambda tx: view(tx, self.tenant_id, *arguments)))
 
     def write(self, action: Callable[..., T], *arguments: object, **options: object) -> T:
         def work(tx: Transaction) -> T:
             tx.actor = ACTOR
             return action(tx, self.tenant_id, *arguments, **options)
 
-        return self.connection.write(within_tenant(self.tenant_id, work))
-
-
-def enter_all(tx: Transaction, work: Callable[[Transaction], T]) -> T:
-    tx.enter_all_tenants()
-    return work(tx)
+        return self.database.write(within_tenant(self.tenant_id, work))
 
 
 def answer_loaded(event: HookEvent, project: str, home_folder: str) -> HookAnswer:
@@ -61,31 +55,29 @@ def answer_loaded(event: HookEvent, project: str, home_folder: str) -> HookAnswe
         os.chdir(home_folder)  # its settings and its trust are those of this folder
     with limit_time():
         loaded = settings.load()
-        connection = open_as_it_is(loaded.database_url, PATIENCE_S)
-    try:
-        return answer_from(GuardDatabase(connection), loaded, event, project)
-    finally:
-        connection.close()
+        database = ExistingDatabase(loaded.database_url, PATIENCE_S)
+    with database:
+        return answer_from(GuardLedger(database), loaded, event, project)
 
 
-def answer_from(database: GuardDatabase, loaded: Settings, event: HookEvent, project: str) -> HookAnswer:
+def answer_from(ledger: GuardLedger, loaded: Settings, event: HookEvent, project: str) -> HookAnswer:
     session = AssistantSession(event.client, event.session, project, event.agent)
     with limit_time():
         match event.kind:
             case "start":
-                return HookAnswer(context=database.write(sessions.begin, session))
+                return HookAnswer(context=ledger.write(sessions.begin, session))
             case "plan":
                 items = [read_item(item) for item in event.items]
-                database.write(sessions.mirror, session, items, is_whole=event.is_whole)
+                ledger.write(sessions.mirror, session, items, is_whole=event.is_whole)
                 return HookAnswer()
             case "end":
-                database.write(sessions.end, session)
+                ledger.write(sessions.end, session)
                 return HookAnswer()
-        turn = database.write(stops.prepare, session)
+        turn = ledger.write(stops.prepare, session)
     if turn is None:
         return HookAnswer()
     stop = StopRequest(event.answer[-ANSWER_LIMIT:], event.is_repeated)
-    decision = decide(database, loaded, session, turn, stop)
+    decision = decide(ledger, loaded, session, turn, stop)
     return HookAnswer(refusal="" if decision.may_stop else decision.reason, notice=decision.notice)
 
 
@@ -94,14 +86,14 @@ def read_item(item: tuple[str | None, str | None, str, str]) -> MirroredItem:
     return MirroredItem(subject, status and parse_status(status), key, description)  # type: ignore[arg-type]
 
 
-def decide(database: GuardDatabase, loaded: Settings, session: AssistantSession, turn: Turn, stop: StopRequest) -> StopRuling:
+def decide(ledger: GuardLedger, loaded: Settings, session: AssistantSession, turn: Turn, stop: StopRequest) -> StopRuling:
     limit = loaded.limits.guard_refusals
     try:
         with limit_time():
-            return database.write(stops.decide, turn.id, stop, limit)
+            return ledger.write(stops.decide, turn.id, stop, limit)
     except ChecksRequired:
-        confirmed = {rule.checks for rule in database.read(rules.list_rules, session.folder) if rule.is_confirmed}
-        return run_checks(loaded, database.tenant_id, confirmed, partial(stops.decide, turn_id=turn.id, stop=stop, limit=limit))
+        confirmed = {rule.checks for rule in ledger.read(rules.list_rules, session.folder) if rule.is_confirmed}
+        return run_checks(loaded, ledger.tenant_id, confirmed, partial(stops.decide, turn_id=turn.id, stop=stop, limit=limit))
 
 
 def run_checks(loaded: Settings, tenant_id: int, confirmed: set[str], decision: Callable[..., StopRuling]) -> StopRuling:
