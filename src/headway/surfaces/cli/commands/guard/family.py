@@ -16,7 +16,10 @@ from headway.surfaces.cli.context import CommandGroup, Invocation, pass_invocati
 from headway.surfaces.guard.hook import run as run_hook
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    examples=("headway guard install claude-code", "headway guard add 'The tests pass' --check-command 'pytest -q'"),
+)
 def guard() -> None:
     """Keep coding assistants from stopping while their list is open or a check fails."""
 
