@@ -97,3 +97,12 @@ def test_all_tokens_are_revoked(headway: Shell, words: tuple[str, ...]) -> None:
     headway("token", "add")
 
     assert headway("token", *words).out == "revoked tokens: 1, ended sessions: 0\n"
+
+
+def test_compatible_tools_are_listed_on_request(headway: Shell) -> None:
+    usual, every = ({tool["name"] for tool in headway.json("tool", "list", *flags)["tools"]} for flags in ((), ("--all",)))
+
+    assert {"create_todo", "todo_add", "read_file"} <= usual
+    assert {"AddTask", "TodoWrite", "manage_todos", "update_plan", "write_todos"} <= every - usual
+    assert f"{len(every - usual)} more tools" in headway("tool", "list").err
+    assert headway("tool", "list", "--all").err == ""

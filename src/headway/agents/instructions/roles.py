@@ -15,6 +15,10 @@ WritGrant = Literal["todos", "agents", "schedules"]
 FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(FixedFamily) if family != "runtime")
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
+COMPATIBLE_FAMILIES: Final[tuple[ToolFamily, ...]] = (
+    "queue",
+    "tasks",
+)  # see docs/compatible-tools.md
 READING_TOOLS: Final = frozenset(("list_todo", "ListTasks", "todo_list", "todo_ready"))  # their tools that change nothing
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 ROLE_FOLDER: Final = "agents"  # of the home: the operator's roles, a TOML file each

@@ -22,7 +22,7 @@ from headway.storage.transaction import Transaction
 
 # The other families need a run that Headway drives: to wait for sub-agents, report outcomes or pursue goals.
 ALLOWED_FAMILIES: Final[tuple[ToolFamily, ...]] = (*REMOTE_FAMILIES, "builtin", "own")
-DEFAULT_FAMILIES: Final = ("turn_plan", "tasks", "ledger")  # one planning family, and the lists
+DEFAULT_FAMILIES: Final = ("turn_plan", "ledger")  # the plan of the turn, and the todos that outlive it
 
 
 def place_loop(tx: Transaction, scope: Scope, conversation: int | str | None) -> ResolvedScope:

@@ -31,17 +31,32 @@ def tools() -> None:
 
 @tools.command("list")
 @click.option("--server", metavar="NAME", help="Only the tools of this MCP server.")
+@click.option("--all", "show_all", is_flag=True, help="Include the compatible tools: lists in the words of other agents.")
 @pass_invocation
-def list_tools(invocation: Invocation, server: str | None) -> None:
-    """List all tools, also those of MCP servers, which are started for this."""
+def list_tools(invocation: Invocation, server: str | None, *, show_all: bool) -> None:
+    """List the tools of agents. The MCP servers of mcp.json are started, to list their tools."""
 
     async def collect(headway: "Headway") -> "list[Tool]":
         await prepare_tools(headway, server)
-        return [tool for tool in headway.toolbox.tools.values() if not tool.is_hidden and server in (None, tool.server)]
+        return [tool for tool in headway.toolbox.tools.values() if server in (None, tool.server)]
 
     found = run_headway(invocation, collect)
-    rows = [{**tool.as_json(), "family": tool.family, "asks": tool.needs_approval} for tool in found]
-    invocation.answer({"tools": rows}, lambda: print_table(HEADINGS, map(build_row, found), "no tools"))
+    listed = [tool for tool in found if show_all or not is_compatible(tool)]
+    rows = [{**tool.as_json(), "family": tool.family, "asks": tool.needs_approval} for tool in listed]
+
+    def draw() -> None:
+        print_table(HEADINGS, map(build_row, listed), "no tools")
+        if left_out := len(found) - len(listed):
+            click.echo(f"{left_out} more tools repeat others under other names, or are for schedules: add --all", err=True)
+
+    invocation.answer({"tools": rows}, draw)
+
+
+def is_compatible(tool: "Tool") -> bool:
+    """Whether a tool does what others do, in the words of other people's agents and prompts."""
+    from headway.agents.instructions.roles import COMPATIBLE_FAMILIES  # noqa: PLC0415  loads the agent libraries
+
+    return tool.is_hidden or tool.family in COMPATIBLE_FAMILIES
 
 
 @tools.command("call")

@@ -17,7 +17,7 @@ from headway.surfaces.mcp.offer import DEFAULT_GROUPS, choose_offer
 
 DATABASE_VARIABLE = "HEADWAY_DATABASE_URL"
 CLIENT = click.Choice(list(CLIENTS))
-GROUPS_HELP = "The tools to offer: a comma-separated list of ledger, plan, tasks and queue, or all."
+GROUPS_HELP = "The tools to offer: ledger, plan or both, separated by a comma; tasks and queue for compatible tools; all."
 
 
 @click.command(cls=Command)
