@@ -30,10 +30,10 @@ torture: $(VENV)/.installed-dev chromium bubblewrap  ## run the long tests, and 
 compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes
 	$(BIN)/pytest -n $(WORKERS) -m compatibility -o faulthandler_timeout=0
 
-mutants: $(VENV)/.installed-dev chromium bubblewrap nginx  ## put small faults into the code, count those that a test notices, and update docs/proof.md (an hour)
+mutants: $(VENV)/.installed-dev chromium bubblewrap nginx  ## put small faults into the code, count those that a test notices, and update docs/internals/proof.md (an hour)
 	$(BIN)/python -m tests.mutants --anew --write
 
-cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
+cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/internals/proof.md (30 minutes)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \
 		echo "Installing postgresql, pgbouncer, libfaketime, nftables and iproute2 from Debian. The services that Debian starts are not used …"; \
 		{ [ "$$(id -u)" = 0 ] && sudo=; } || sudo="sudo -n"; \

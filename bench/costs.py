@@ -269,7 +269,7 @@ def connections(shop: Workshop) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.costs", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="update bench/costs.json and the table of docs/scaling.md")
+    parser.add_argument("--write", action="store_true", help="update bench/costs.json and the table of docs/internals/capacity.md")
     arguments = parser.parse_args()
     with open_workshop() as shop:
         settle_down(shop)

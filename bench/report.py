@@ -19,7 +19,7 @@ PAGE = HERE / "RESULTS.md"
 DOCUMENT = HERE / "results.json"
 PICTURE = HERE / "results.svg"
 COSTS = HERE / "costs.json"
-SCALING = HERE.parent / "docs" / "scaling.md"
+SCALING = HERE.parent / "docs" / "internals" / "capacity.md"
 TITLES = ("benchmark", "ratio", "middle half", "target", "", "ours", "reference", "workload ÷ reference")
 TOKEN_TITLES = (
     "agent",

@@ -1,4 +1,4 @@
-"""`python -m bench.scaling [--set NAME=VALUE …] [--write]`: print the model of scale_model.py, or write it into docs/scaling.md."""
+"""`python -m bench.scaling [--set NAME=VALUE …] [--write]`: print the model of scale_model.py, or write it into capacity.md."""
 
 import argparse
 import json
@@ -76,7 +76,7 @@ def read_model(assumed: Assumptions | None = None) -> Model:
 
 
 def write_page(page: Path = SCALING) -> None:
-    """Update the model in docs/scaling.md. Figures that were not measured yet are reported there, too."""
+    """Update the model in docs/internals/capacity.md. Figures that were not measured yet are reported there, too."""
     text = page.read_text(encoding="utf-8")
     try:
         sections = render_sections(read_model())
@@ -104,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description=__doc__)
     help_text = "replace an assumption, such as iteration_s=5 (repeatable)"
     parser.add_argument("--set", action="append", type=parse_assumption, default=[], metavar="NAME=VALUE", help=help_text)
-    parser.add_argument("--write", action="store_true", help="update docs/scaling.md")
+    parser.add_argument("--write", action="store_true", help="update docs/internals/capacity.md")
     arguments = parser.parse_args()
     if arguments.write and arguments.set:
         parser.error("--set cannot be combined with --write: the page has the usual assumptions")

@@ -2,7 +2,7 @@
 
 The model and the server come from PyPI packages and stay in a cache folder. Each request has a Headway of its own, started through
 the command line. Facts are read from rows and files; the model's answer is never taken as evidence of what it did. Not part of
-`make test`: a run takes from minutes to hours. docs/real-models.md explains the table.
+`make test`: a run takes from minutes to hours. docs/internals/real-models.md explains the table.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The model of docs/scaling.md: its arithmetic, by hand, and its place in the document."""
+"""The model of docs/internals/capacity.md: its arithmetic, by hand, and its place in the document."""
 
 import re
 import sys
@@ -167,7 +167,7 @@ def test_the_page_has_the_model_of_the_measured_figures() -> None:
     sections = dict(re.findall(r"<!-- measured: (\w+) -->\n\n(.*?)\n\n<!-- /measured -->", page, re.DOTALL))
     rendered = scaling.render_sections(scaling.read_model())
     stale = [name for name, content in rendered.items() if sections.get(name) != content]
-    assert not stale, "docs/scaling.md is out of date: run `python -m bench.scaling --write`."
+    assert not stale, "docs/internals/capacity.md is out of date: run `python -m bench.scaling --write`."
 
 
 @pytest.mark.parametrize(

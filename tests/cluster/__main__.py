@@ -1,4 +1,4 @@
-"""`python -m tests.cluster [ROW …]` runs the rows one after the other and prints a table. `--write` puts it into docs/proof.md."""
+"""`python -m tests.cluster [ROW …]` runs the rows one after the other and prints a table. `--write` puts it into proof.md."""
 
 import argparse
 import signal
@@ -51,7 +51,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="all of them by default")
     parser.add_argument("--list", action="store_true", help="list the rows and end")
-    parser.add_argument("--write", action="store_true", help="write the results into docs/proof.md")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/internals/proof.md")
     options = parser.parse_args()
     if unknown := set(options.rows) - {row.key for row in ROWS}:
         parser.error(f"there is no row {', '.join(sorted(unknown))}; --list shows all")

@@ -1,4 +1,4 @@
-"""The table of results, on the terminal and in docs/proof.md."""
+"""The table of results, on the terminal and in docs/internals/proof.md."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cluster.cluster import Outcome
 
-PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "proof.md"
 BEGIN, END = "<!-- cluster -->", "<!-- /cluster -->"
 HEAD = ("fault", "lost", "doubled", "unknown", "finished by itself", "seconds")
 

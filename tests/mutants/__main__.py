@@ -19,7 +19,7 @@ from tests.mutants import sites
 
 ROOT = Path(__file__).parents[2]
 TREES = ROOT / ".cache" / "mutants"
-PAGE = ROOT / "docs" / "proof.md"
+PAGE = ROOT / "docs" / "internals" / "proof.md"
 BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"
 SECONDS_PER_MUTANT = 20.0  # of tests, by the times that were recorded
 PYTEST = ("-p", "tests.mutants.plugin", "-q", "-p", "no:cacheprovider")
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--marks", default="not torture and not compatibility", help="the tests to run, as pytest's -m")
     parser.add_argument("--draw", action="store_true", help="draw a new sample from the present code, and stop")
     parser.add_argument("--anew", action="store_true", help="record again which tests reach which mutant")
-    parser.add_argument("--write", action="store_true", help="write the table into docs/proof.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/internals/proof.md")
     options = parser.parse_args()
     tree = options.tree.resolve()
     if options.draw:

@@ -12,12 +12,12 @@ from tests.surfaces.document_reader import list_blocks, list_pasted_commands, op
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
-PROOF = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+PROOF = (ROOT / "docs" / "internals" / "proof.md").read_text(encoding="utf-8")
 # Commands that install something or run for long, and the files that cover them.
 ELSEWHERE = {
     "python3 -m venv .venv && . .venv/bin/activate": "tests/test_packaging.py",
-    "pip install headway": "tests/test_packaging.py",
-    "pip install 'headway[openai]'": "tests/test_core_install.py",
+    "pip install '.[terminal]'": "tests/test_packaging.py",
+    "pip install '.[openai,terminal]'": "tests/test_core_install.py",
     "headway demo": "tests/surfaces/test_cli_demo.py",
     "make test": "Makefile",
 }
@@ -78,7 +78,7 @@ def test_every_claim_names_a_test_that_runs_or_a_benchmark() -> None:
     assert len(claims) > 10
     results = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
     for cell in claims:
-        tests = re.findall(r"\(\.\./(tests/[^)]+\.py)\)", cell)
+        tests = re.findall(r"\((?:\.\./)+(tests/[^)]+\.py)\)", cell)
         benchmarks = re.findall(r"RESULTS\.md\), `([\w.*]+)`", cell)
         assert tests or benchmarks, cell
         assert all(re.search(r"^def test_", (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE) for place in tests), cell

@@ -33,9 +33,9 @@ def ask_then_answer(question: str, choices: tuple[str, ...] = ()) -> Script:
     return script
 
 
-def begin_waiting_turn(client: Client, conversation: int) -> dict[str, Any]:
+def begin_waiting_turn(client: Client, conversation: int, message: str = "go") -> dict[str, Any]:
     """Send a message whose turn will wait for a person, and return the turn once it waits."""
-    turn_id = say(client, conversation, "go")
+    turn_id = say(client, conversation, message)
     wait_until(lambda: get_turn(client, turn_id)["status"] != "running", "the turn waits")
     turn = get_turn(client, turn_id)
     assert turn["status"] == "waiting", (turn, client.desk.events()[-5:])

@@ -33,7 +33,7 @@ class Directory:
 
     def __init__(self, settings: Settings) -> None:
         if not may_have_cells(settings):
-            raise SettingsError("Cells need Postgres, and HEADWAY_DATABASE_URL names a SQLite file. See docs/cells.md.")
+            raise SettingsError("Cells need Postgres, and HEADWAY_DATABASE_URL names a SQLite file. See docs/scaling.md.")
         self.settings = settings
         if self.is_own_database:
             url, direct_url = settings.database_url, settings.database_direct_url

@@ -1,4 +1,4 @@
-"""Moves a tenant from one cell to another. docs/cells.md says why this is safe at every moment.
+"""Moves a tenant from one cell to another. docs/internals/cell-moves.md says why this is safe at every moment.
 
 Each step is one transaction in one database, or copies files. It can be repeated, and the rows say which steps are done. So a move
 that was interrupted is continued by the same call, from any process.
