@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from headway.library.client import Client
     from headway.library.remote.connection import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
-    from headway.library.values.files import File, FileVersion
-    from headway.library.values.goals import AgentResult, Goal, JournalEntry, SubGoal
-    from headway.library.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
-    from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
-    from headway.library.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
-    from headway.library.values.value import Page
-    from headway.library.values.work import Agent, Approval, Costs, Job, Note, Question, Schedule
+    from headway.values.files import File, FileVersion
+    from headway.values.goals import AgentResult, Goal, JournalEntry, SubGoal
+    from headway.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
+    from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
+    from headway.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
+    from headway.values.value import Page
+    from headway.values.work import Agent, Approval, Costs, Job, Note, Question, Schedule
 
 __version__ = "0.1.0"
 __all__ = [
@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 # Imported on first use, so that `import headway`, and with it every command, stays quick.
-VALUES = "headway.library.values"
+VALUES = "headway.values"
 HOMES = {
     "Client": "headway.library.client",
     "Execution": "headway.agents.tools.execution",

@@ -30,11 +30,11 @@ from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.library.client import Client, DoorClient
-from headway.library.values.turns import TurnReport
 from headway.settings import SettingArguments, Settings, load_arguments
 from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work, within_tenant
+from headway.values.turns import TurnReport
 
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime

@@ -10,8 +10,8 @@ import headway
 from headway.library.blocking_client import SyncClient
 from headway.library.client import Client
 from headway.library.door import Document
-from headway.library.values.value import Value
 from headway.sync import SyncTurnStream
+from headway.values.value import Value
 
 UNTYPED_VALUES = {"Approval.arguments", "AgentResult.data", "Job.result"}  # what tools and models define
 PUBLIC_CLASSES = [getattr(headway, name) for name in headway.__all__ if inspect.isclass(getattr(headway, name))]

@@ -20,7 +20,7 @@ from headway.library.blocking.turns import SyncTurns
 from headway.library.client import Client
 from headway.library.portal import Holding, Portal
 from headway.library.turn_stream import TurnStream
-from headway.library.values.turns import Event, Turn, TurnReport
+from headway.values.turns import Event, Turn, TurnReport
 
 
 class SyncTurnStream:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headway.library.namespaces.todos import Todos
     from headway.library.namespaces.turns import Turns
     from headway.library.turn_stream import TurnStream
-    from headway.library.values.turns import TurnReport
+    from headway.values.turns import TurnReport
 
 # The methods are imported when they are first used, so that commands, which need none of them, start quickly.
 

@@ -11,8 +11,8 @@ from headway.ledger.errors import Invalid
 from headway.ledger.run import TurnMode
 from headway.ledger.text import check_text
 from headway.ledger.todo import UNSET
-from headway.library.values.turns import Event
 from headway.storage.attachment_files import read_attachment
+from headway.values.turns import Event
 
 Document = dict[str, Any]
 

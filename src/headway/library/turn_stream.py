@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Self
 
 from headway.ledger.errors import Conflict
 from headway.library.door import AskedMessage, Door
-from headway.library.values.turns import Event, Turn, TurnReport
+from headway.values.turns import Event, Turn, TurnReport
 
 if TYPE_CHECKING:
     from headway.library.namespaces.turns import Turns

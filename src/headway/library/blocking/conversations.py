@@ -6,8 +6,8 @@ from typing import Literal
 
 from headway.library.namespaces import conversations
 from headway.library.portal import Portal
-from headway.library.values.turns import Conversation, Message, Turn
-from headway.library.values.value import Page
+from headway.values.turns import Conversation, Message, Turn
+from headway.values.value import Page
 
 
 class SyncConversations:

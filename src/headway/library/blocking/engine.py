@@ -5,9 +5,9 @@ from typing import Any
 
 from headway.library.namespaces import engine
 from headway.library.portal import Portal
-from headway.library.values.turns import SentMessage
-from headway.library.values.value import Page
-from headway.library.values.work import Agent, AgentStep, Job, JobState, Schedule
+from headway.values.turns import SentMessage
+from headway.values.value import Page
+from headway.values.work import Agent, AgentStep, Job, JobState, Schedule
 
 
 class SyncAgents:

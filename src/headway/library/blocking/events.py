@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from headway.library.namespaces import events
 from headway.library.portal import Portal
-from headway.library.values.turns import Event
+from headway.values.turns import Event
 
 
 class SyncEvents:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from headway.library.namespaces import files
 from headway.library.portal import Portal
-from headway.library.values.files import File, FileVersion
-from headway.library.values.value import Page
+from headway.values.files import File, FileVersion
+from headway.values.value import Page
 
 
 class SyncFiles:

@@ -8,9 +8,9 @@ from headway.ledger.goal import Decision, GoalStatus
 from headway.ledger.todo import UNSET, Unset
 from headway.library.namespaces import goals
 from headway.library.portal import Portal
-from headway.library.values.goals import Goal, JournalEntry
-from headway.library.values.todos import Receipt
-from headway.library.values.value import Page
+from headway.values.goals import Goal, JournalEntry
+from headway.values.todos import Receipt
+from headway.values.value import Page
 
 
 class SyncGoals:

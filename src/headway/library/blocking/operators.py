@@ -6,8 +6,8 @@ from typing import Literal
 from headway.ledger.tenancy import TokenScope
 from headway.library.namespaces import operators
 from headway.library.portal import Portal
-from headway.library.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
-from headway.library.values.value import Page
+from headway.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
+from headway.values.value import Page
 
 
 class SyncWebhooks:

@@ -6,8 +6,8 @@ from typing import Any
 from headway.ledger.permission import ApprovalState, QuestionState
 from headway.library.namespaces import people
 from headway.library.portal import Portal
-from headway.library.values.value import Page
-from headway.library.values.work import Approval, Costs, Note, Question
+from headway.values.value import Page
+from headway.values.work import Approval, Costs, Note, Question
 
 
 class SyncApprovals:

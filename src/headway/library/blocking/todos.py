@@ -6,8 +6,8 @@ from typing import Any, Literal
 from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
 from headway.library.namespaces import todos
 from headway.library.portal import Portal
-from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
-from headway.library.values.value import Page
+from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
+from headway.values.value import Page
 
 ListId = int | Literal["tenant"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from headway.ledger.run import TurnMode
 from headway.library.namespaces import turns
 from headway.library.portal import Portal
-from headway.library.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
+from headway.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
 
 
 class SyncTurns:

@@ -20,11 +20,11 @@ from headway.ledger.job import Job
 from headway.ledger.scope import Scope
 from headway.library.door import AskedMessage, Document, encode_body, encode_path, encode_query, read_file
 from headway.library.embedded.host import ACTOR, RunningHeadway, find_tenant_id
-from headway.library.values.turns import Event
 from headway.operations.operation import OperationCall
 from headway.operations.requests import parse_arguments
 from headway.operations.tables import find_operation
 from headway.storage.transaction import Transaction, Work
+from headway.values.turns import Event
 
 T = TypeVar("T")
 

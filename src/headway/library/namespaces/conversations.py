@@ -6,8 +6,8 @@ from typing import Literal
 
 from headway.ledger.errors import NameTaken, NotFound
 from headway.library.door import Door, drop_none
-from headway.library.values.turns import Conversation, Message, Turn
-from headway.library.values.value import Page, decode, decode_all, decode_page, to_time
+from headway.values.turns import Conversation, Message, Turn
+from headway.values.value import Page, decode, decode_all, decode_page, to_time
 
 
 class Conversations:

@@ -5,9 +5,9 @@ from typing import Any
 
 from headway.ledger.schedule import check_schedule_name
 from headway.library.door import Door, drop_none
-from headway.library.values.turns import SentMessage
-from headway.library.values.value import Page, decode, decode_all, decode_page
-from headway.library.values.work import Agent, AgentStep, Job, JobState, Schedule
+from headway.values.turns import SentMessage
+from headway.values.value import Page, decode, decode_all, decode_page
+from headway.values.work import Agent, AgentStep, Job, JobState, Schedule
 
 
 class Agents:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Collection
 
 from headway.library.door import Door
-from headway.library.values.turns import Event
+from headway.values.turns import Event
 
 
 class Events:

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 from headway.library.door import Door, drop_none
-from headway.library.values.files import File, FileVersion
-from headway.library.values.value import Page, decode, decode_all, decode_page
+from headway.values.files import File, FileVersion
+from headway.values.value import Page, decode, decode_all, decode_page
 
 
 class Files:

@@ -7,9 +7,9 @@ from typing import Any
 from headway.ledger.goal import Decision, GoalStatus
 from headway.ledger.todo import UNSET, Unset
 from headway.library.door import Door, drop_none, present
-from headway.library.values.goals import Goal, JournalEntry
-from headway.library.values.todos import Receipt
-from headway.library.values.value import Page, decode, decode_all, decode_page
+from headway.values.goals import Goal, JournalEntry
+from headway.values.todos import Receipt
+from headway.values.value import Page, decode, decode_all, decode_page
 
 
 class Goals:

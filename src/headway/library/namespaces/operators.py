@@ -5,8 +5,8 @@ from typing import Literal
 
 from headway.ledger.tenancy import TokenScope
 from headway.library.door import Door, drop_none
-from headway.library.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
-from headway.library.values.value import Page, decode, decode_all, decode_page
+from headway.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
+from headway.values.value import Page, decode, decode_all, decode_page
 
 
 class Webhooks:

@@ -5,8 +5,8 @@ from typing import Any
 
 from headway.ledger.permission import ApprovalState, QuestionState
 from headway.library.door import Door, drop_none
-from headway.library.values.value import Page, decode, decode_page
-from headway.library.values.work import Approval, Costs, Note, Question
+from headway.values.value import Page, decode, decode_page
+from headway.values.work import Approval, Costs, Note, Question
 
 
 class Approvals:

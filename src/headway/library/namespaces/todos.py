@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
 from headway.library.door import Door, drop_none, present
-from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
-from headway.library.values.value import Page, decode, decode_all, decode_page
+from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
+from headway.values.value import Page, decode, decode_all, decode_page
 
 ListId = int | Literal["tenant"]
 

@@ -7,8 +7,8 @@ from headway.ledger.errors import TurnFailed
 from headway.ledger.run import TurnMode
 from headway.library.door import AskedMessage, Door, drop_none, to_files
 from headway.library.namespaces.todos import Todos
-from headway.library.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
-from headway.library.values.value import decode, decode_all
+from headway.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
+from headway.values.value import decode, decode_all
 
 
 class Turns:

@@ -9,7 +9,7 @@ from headway.ledger.events import TURN_ENDS
 from headway.library.door import AskedMessage, Document, drop_none, encode_path, read_file
 from headway.library.namespaces.conversations import Conversations
 from headway.library.remote.exchange import RemoteCall, ServerConnection, StreamLost, build_call
-from headway.library.values.turns import Event
+from headway.values.turns import Event
 
 
 class RemoteDoor:

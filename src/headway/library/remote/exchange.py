@@ -14,7 +14,7 @@ from headway.ledger.errors import HeadwayError, ServerUnreachable, WrongCell
 from headway.library.door import encode_body, encode_query
 from headway.library.remote.frames import read_events
 from headway.library.remote.problems import build_error, is_certain, may_pass
-from headway.library.values.turns import Event
+from headway.values.turns import Event
 
 FIRST_DELAY_S: Final = 0.2
 LONGEST_DELAY_S: Final = 10.0

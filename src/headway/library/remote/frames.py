@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterable, AsyncIterator
 
 from headway.ledger.errors import WrongCell
-from headway.library.values.turns import Event
+from headway.values.turns import Event
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:

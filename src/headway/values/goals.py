@@ -8,8 +8,8 @@ from typing import Any
 from headway.ledger.check import Proof
 from headway.ledger.goal import Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import RunStatus
-from headway.library.values.turns import Wait
-from headway.library.values.value import Value
+from headway.values.turns import Wait
+from headway.values.value import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Required, TypedDict
 
 from headway.ledger.check import Proof
 from headway.ledger.todo import CompletedBy, Status
-from headway.library.values.value import Value
+from headway.values.value import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

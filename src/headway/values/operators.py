@@ -5,7 +5,7 @@ from datetime import datetime
 
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.webhook import WebhookState
-from headway.library.values.value import Value
+from headway.values.value import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from headway.ledger.permission import ApprovalState, QuestionState
 from headway.ledger.run import EffectState, RunStatus
-from headway.library.values.goals import AgentResult
-from headway.library.values.value import Value
+from headway.values.goals import AgentResult
+from headway.values.value import Value
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from headway.library.values.value import Value
+from headway.values.value import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

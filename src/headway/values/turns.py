@@ -8,8 +8,8 @@ from typing import Any, Literal
 from headway.ledger.run import TurnMode, TurnOutcome
 from headway.ledger.tenancy import ConversationState, PlanSource, TurnStatus
 from headway.ledger.todo import Status
-from headway.library.values.todos import Todo
-from headway.library.values.value import Value
+from headway.values.todos import Todo
+from headway.values.value import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
