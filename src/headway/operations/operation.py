@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from headway.actions.access.rights import Right
 from headway.actions.history.live_text import LiveText
@@ -14,12 +14,13 @@ from headway.agents.instructions.roles import Roles
 from headway.agents.permission import Permission
 from headway.agents.tools.toolbox import Toolbox
 from headway.ledger.tenancy import Token
+from headway.operations.answers import Shape
 from headway.operations.schemas.todos import QueryModel
 from headway.settings import Settings
 from headway.storage.transaction import Transaction
 
 Document = Mapping[str, Any]
-Answers = Mapping[int, type[BaseModel] | None]
+Answers = Mapping[int, Shape | None]  # by status
 Function = TypeVar("Function", bound=Callable[..., Document | None])
 PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
@@ -135,7 +136,7 @@ class OperationTable:
         self,
         route: str,
         summary: str,
-        answers: type[BaseModel] | Answers,
+        answers: Shape | Answers,
         *,
         errors: tuple[int, ...] = (),
         right: Right | None = None,

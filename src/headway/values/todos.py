@@ -1,13 +1,16 @@
 """Todos, their leases and the receipts of their checks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 from headway.ledger.check import Proof
 from headway.ledger.todo import CompletedBy, Status
-from headway.values.value import Value
+from headway.values.value import Meaning, Value
+
+PROOF = "none: it has no checks; broken: it was completed, and a check no longer passes"
+Checks = tuple[Annotated[Mapping[str, Any], Meaning(schema="Check")], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -26,9 +29,15 @@ class Todo(Value):
     agent_type: str | None = None
     position: int = 0
     depends_on: tuple[int, ...] = ()
-    checks: tuple[Mapping[str, Any], ...] = ()
-    proof: Proof = "none"
-    completed_by: CompletedBy | None = None
+    checks: Checks = ()
+    proof: Annotated[Proof, Meaning(PROOF)] = "none"
+    completed_by: Annotated[
+        CompletedBy | None,
+        Meaning(
+            "check: its checks passed, or the assessor accepted it; effect: what was written shows it; agent: an agent said so; "
+            "person: a person did; null: it is not completed, or was before this was recorded"
+        ),
+    ] = None
     created_at: datetime
     updated_at: datetime
     started_at: datetime | None = None
@@ -62,10 +71,12 @@ class Comment(Value):
 
     id: int
     todo_id: int
-    person: str
+    person: Annotated[str, Meaning("Who wrote it: the label of a token, or `cli`")]
     text: str
     created_at: datetime
-    edited_at: datetime | None = None
+    edited_at: Annotated[datetime | None, Meaning("Epoch seconds; 0: never")] = None
+    editable: Annotated[bool, Meaning("Whether the caller may edit it: it is their own")] = False
+    deletable: Annotated[bool, Meaning("Whether the caller may delete it: it is their own, or they are an administrator")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -88,23 +99,30 @@ class Claim(Value):
 class CheckResult(Value):
     """What one check found."""
 
-    check: Mapping[str, Any]
+    check: Annotated[Mapping[str, Any], Meaning(schema="Check")]
     ok: bool
-    detail: str = ""
+    detail: Annotated[str, Meaning("The end of its output, or why it failed")] = ""
     duration_ms: int = 0
-    opinion: bool = False
+    opinion: Annotated[bool, Meaning("Whether a model judged it")] = False
     exit_code: int | None = None
+    files: Annotated[Mapping[str, str], Meaning("SHA-256 hashes of the files that it looked at, by path")] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Receipt(Value):
-    """What the checks of a todo or a goal found."""
+    """What one run of the checks found, or a person's reason to complete the work without them."""
 
     id: int
+    todo_id: Annotated[int | None, Meaning(is_omitted=True)] = None
+    goal_id: Annotated[int | None, Meaning(is_omitted=True)] = None
+    sub_goal_id: Annotated[int | None, Meaning(is_omitted=True)] = None
     ok: bool
     checks: tuple[CheckResult, ...] = ()
+    versions: Annotated[Mapping[str, str], Meaning("Of Headway, Python and the sandbox")] = field(default_factory=dict)
     override: str | None = None
     made_by: str = ""
     run_id: str | None = None
-    seq: int = 0
+    seq: Annotated[int, Meaning("The number of the last event before it")] = 0
     at: datetime

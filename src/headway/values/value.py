@@ -9,12 +9,26 @@ from typing import Any, Final, Generic, TypeVar, Union, cast, get_args, get_orig
 
 T = TypeVar("T")
 
+SCHEMA_KEY, OMITTED_KEY = "x-schema", "x-omitted"  # for the builder of the OpenAPI document
 SHOWN_CHARACTERS: Final = 80  # of a text, when a value is printed
 Convert = Callable[[Any], Any]
 
 
+class Meaning:
+    """Says what a field means, in the OpenAPI document: `Annotated[int, Meaning("0: there is no plan yet")]`."""
+
+    def __init__(self, text: str = "", *, schema: str = "", is_omitted: bool = False) -> None:
+        self.text = text
+        self.schema = schema  # the name of the schema of a field that is a plain mapping here
+        self.is_omitted = is_omitted  # whether answers leave the field out where it does not apply
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, describe: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        described = {SCHEMA_KEY: self.schema} if self.schema else describe(core_schema)
+        return described | ({"description": self.text} if self.text else {}) | ({OMITTED_KEY: True} if self.is_omitted else {})
+
+
 class Value:
-    """A frozen value. It prints only the fields that say something."""
+    """A frozen value: what the library returns, and what REST answers with. It prints only the fields that say something."""
 
     __slots__ = ()
 

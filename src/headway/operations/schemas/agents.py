@@ -7,12 +7,13 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger import attachment
-from headway.ledger.run import MessageKind, MessageRole, RunStatus, TurnMode, TurnOutcome
+from headway.ledger.run import MessageKind, MessageRole, TurnMode, TurnOutcome
 from headway.ledger.tenancy import PlanSource, TurnStatus
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT, Status
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
+from headway.values.turns import Wait
 
 MAX_WAIT_S = 300
 BASE64_SCHEMA = {
@@ -185,13 +186,6 @@ class UsageShape(BaseModel):
     cost_usd: float
 
 
-class WaitShape(BaseModel):
-    """What has waited for a person longest."""
-
-    kind: Literal["approval", "question"]
-    id: int
-
-
 class FileChangeShape(BaseModel):
     path: str
     added: Annotated[int | None, Field(description="Lines; null for a binary file")]
@@ -212,17 +206,6 @@ class ChangesShape(BaseModel):
     diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
 
 
-class AgentResult(BaseModel):
-    """What a sub-agent reports to the one that started it."""
-
-    status: RunStatus
-    summary: str
-    data: Annotated[Any, Field(description="What the agent reported beside its summary; null: nothing")]
-    error: str | None
-    cost_usd: float
-    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository")] = None
-
-
 class ForkOrigin(BaseModel):
     turn_id: str
     at: Annotated[int, Field(description="How many of its steps were copied")]
@@ -234,7 +217,7 @@ class TurnShape(BaseModel):
     request: str
     mode: TurnMode
     status: Annotated[TurnStatus, Field(description="`waiting`: an agent of the turn waits for a person")]
-    waiting_for: WaitShape | None
+    waiting_for: Wait | None
     iterations: int
     limit: int
     resubmissions: int

@@ -65,26 +65,6 @@ class ViewFields(StrictModel):
 # Answers
 
 
-class CommentShape(BaseModel):
-    id: int
-    todo_id: int
-    person: Annotated[str, Field(description="Who wrote it: the label of a token, or `cli`")]
-    text: str
-    created_at: int
-    edited_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
-    editable: Annotated[bool, Field(description="Whether the caller may edit it: it is their own")]
-    deletable: Annotated[bool, Field(description="Whether the caller may delete it: it is their own, or they are an administrator")]
-
-
-class OneComment(BaseModel):
-    comment: CommentShape
-
-
-class ManyComments(BaseModel):
-    comments: list[CommentShape]
-    next_cursor: str | None
-
-
 class TodoSummaryShape(BaseModel):
     id: int
     subject: str

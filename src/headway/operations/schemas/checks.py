@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field
 from typing_extensions import TypeAliasType
 
-from headway.ledger.check import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, Author, Proof
+from headway.ledger.check import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, Author
 from headway.ledger.check import Check as LedgerCheck
 from headway.ledger.text import SUBJECT_PATTERN
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
@@ -85,48 +85,6 @@ def list_checks(checks: list[Check]) -> list[LedgerCheck]:
 
 
 # Answers
-
-
-class ProofShape(BaseModel):
-    """What must hold before something counts as done, and what is known about it."""
-
-    checks: list[Check]
-    proof: Annotated[Proof, Field(description="none: it has no checks; broken: it was completed, and a check no longer passes")]
-
-
-class CheckResultShape(BaseModel):
-    check: Check
-    ok: bool
-    detail: Annotated[str, Field(description="The end of its output, or why it failed")]
-    duration_ms: int
-    opinion: Annotated[bool, Field(description="Whether a model judged it")]
-    exit_code: int | None
-    files: Annotated[dict[str, str], Field(description="SHA-256 hashes of the files that it looked at, by path")]
-
-
-class ReceiptShape(BaseModel):
-    """What one run of the checks found, or a person's reason to complete the work without them."""
-
-    id: int
-    todo_id: int | None = None
-    goal_id: int | None = None
-    sub_goal_id: int | None = None
-    ok: bool
-    checks: list[CheckResultShape]
-    versions: Annotated[dict[str, str], Field(description="Of Headway, Python and the sandbox")]
-    override: str | None
-    made_by: str
-    run_id: str | None
-    seq: Annotated[int, Field(description="The number of the last event before it")]
-    at: int
-
-
-class OneReceipt(BaseModel):
-    receipt: ReceiptShape
-
-
-class ManyReceipts(BaseModel):
-    receipts: list[ReceiptShape]
 
 
 class CheckFailure(BaseModel):

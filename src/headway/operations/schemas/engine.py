@@ -8,10 +8,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.run import EffectState, RunStatus
 from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.operations.schemas.agents import AgentResult, ChangesShape
+from headway.operations.schemas.agents import ChangesShape
 from headway.operations.schemas.goals import GoalDescription, GoalText, Priority
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import CursorQuery, Id, ListId, Name, QueryModel
+from headway.values.goals import AgentResult
 
 
 class AgentsQuery(CursorQuery):

@@ -1,19 +1,18 @@
 """Schemas of goals."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headway.actions.goal_views import GRAPH_COLUMNS, DrawnPlan
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
 from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.check import Author
-from headway.ledger.goal import Decision, Divergence, GoalSort, GoalSource, GoalStatus, PauseKind, SubGoalMode, SubGoalStatus
-from headway.ledger.run import NANOS_PER_DOLLAR, RunStatus
+from headway.ledger.goal import Decision, GoalSort, GoalStatus, PauseKind
+from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import UNSET, write_checks
-from headway.operations.schemas.agents import AgentResult, ChangesShape, WaitShape
-from headway.operations.schemas.checks import NewChecks, ProofShape, list_checks
+from headway.operations.schemas.checks import NewChecks, list_checks
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
 from headway.operations.schemas.todos import CursorQuery, Id, PageQuery, QueryModel
 
@@ -120,151 +119,6 @@ class WhyQuery(QueryModel):
 # Answers
 
 
-class Progress(BaseModel):
-    """The number of sub-goals of all plans, by status, and the progress of the current plan."""
-
-    total: int
-    pending: int
-    in_progress: int
-    completed: int
-    failed: int
-    skipped: int
-    in_plan: Annotated[int, Field(description="In the current plan, with what was done before and counts")]
-    done: Annotated[int, Field(description="Of these, completed without a major divergence")]
-
-
-class GoalOrigin(BaseModel):
-    goal_id: int
-    at: Annotated[int, Field(description="The last journal entry that was copied")]
-
-
-class GoalUsage(BaseModel):
-    input_tokens: int
-    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
-    output_tokens: int
-
-
-class GoalSummary(ProofShape):
-    id: int
-    source: GoalSource
-    description: str
-    success_criteria: str
-    evidence: Annotated[str, Field(description="Why an agent proposed it, or in which turn it set it")]
-    status: GoalStatus
-    priority: int
-    replan_count: int
-    plan_no: Annotated[int, Field(description="0: there is no plan yet")]
-    pause_kind: Annotated[PauseKind | None, WithJsonSchema(PAUSE_KIND_SCHEMA)]
-    pause_reason: str | None
-    needs_decision: Annotated[bool, Field(description="It is paused until a person decides")]
-    run_id: Annotated[str | None, Field(description="Its main agent")]
-    forked_from: Annotated[GoalOrigin | None, Field(description="The goal that it is a fork of")]
-    repeat_of: Annotated[int | None, Field(description="The goal that was run again as this one")]
-    progress: Progress
-    waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
-    usage: Annotated[GoalUsage, Field(description="Of its model calls so far")]
-    cost_usd: float
-    budget_usd: float | None
-    repository: Annotated[str | None, Field(description="The git repository in which its agents work")]
-    deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]
-    created_at: int
-    updated_at: int
-    ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
-
-
-class SubGoalShape(ProofShape):
-    id: int
-    title: Annotated[str, Field(description="A short name")]
-    description: str
-    expected_outcome: str
-    kind: str
-    mode: SubGoalMode
-    role: str
-    depends_on: list[int]
-    status: SubGoalStatus
-    priority: int
-    expected_value: float
-    outcome: AgentResult | None
-    reason: Annotated[str, Field(description="Why it failed or was skipped")]
-    divergence: Annotated[Divergence | None, Field(description="null: not evaluated yet")]
-    divergence_reason: str
-    run_id: str | None
-    plan_no: Annotated[int, Field(description="The plan that added it")]
-    superseded_by: Annotated[
-        int | None, Field(description="The plan that dropped it or replaced its outcome; null: it is in the current plan")
-    ]
-    cost_usd: float
-    created_at: int
-    started_at: int
-    ended_at: int
-    start_ms: Annotated[int, Field(description="`started_at` in epoch milliseconds")]
-    end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
-    checked_at: int
-
-
-class ExperienceShape(BaseModel):
-    """The track record of one kind of sub-goal in this tenant."""
-
-    kind: str
-    tried: int
-    succeeded: int
-    success_rate: float
-    cost_usd: float
-    duration_s: float
-
-
-class GoalShape(GoalSummary):
-    changes: Annotated[ChangesShape | None, Field(description="What its agents changed in the repository; null until it ends")]
-    replan_limit: int
-    sub_goals: list[SubGoalShape]
-    experience: list[ExperienceShape]
-
-
-class OneGoal(BaseModel):
-    goal: GoalShape
-
-
-class ManyGoals(BaseModel):
-    goals: list[GoalSummary]
-    next_cursor: str | None
-
-
-class JournalEntryShape(BaseModel):
-    n: int
-    kind: str
-    data: dict[str, Any]
-    at: int
-
-
-class ManyEntries(BaseModel):
-    entries: list[JournalEntryShape]
-
-
-class PlanMember(BaseModel):
-    id: int
-    title: str
-    status: SubGoalStatus
-    divergence: Divergence | None
-
-
-class PlanShape(BaseModel):
-    plan: int
-    in_force: bool
-    created_at: int
-    reason: Annotated[str, Field(description="Why it replaced the plan before; empty for the first")]
-    sub_goals: Annotated[list[int], Field(description="Its sub-goals, with those that were done before and count")]
-    total: int
-    done: int
-    added: list[PlanMember]
-    removed: Annotated[list[PlanMember], Field(description="Dropped, or failed or diverged before and replaced")]
-    changed: Annotated[list[PlanMember], Field(description="Kept, with other dependencies")]
-
-
-class ManyPlans(BaseModel):
-    plans: list[PlanShape]
-    next_cursor: str | None
-
-
 class GraphNode(BaseModel):
     id: int
     x: int
@@ -279,41 +133,11 @@ class GraphEdge(BaseModel):
     path: Annotated[str, Field(description="An SVG path")]
 
 
-class GraphShape(BaseModel):
+class Graph(BaseModel):
     width: int
     height: int
     nodes: list[GraphNode]
     edges: list[GraphEdge]
-
-
-class GoalRunShape(BaseModel):
-    id: str
-    parent_run_id: Annotated[str | None, Field(description="null: the goal's main agent")]
-    sub_goal_id: int | None
-    role: str
-    status: RunStatus
-    iterations: int
-    limit: int
-    cost_usd: float
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    retry_at: Annotated[int, Field(description="Epoch seconds; 0: it waits for no retry")]
-    created_at: int
-    updated_at: int
-    ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
-    start_ms: Annotated[int, Field(description="`created_at` in epoch milliseconds")]
-    end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
-
-
-class GoalRuns(BaseModel):
-    runs: Annotated[list[GoalRunShape], Field(description="At most 2,000")]
-    usage: Annotated[GoalUsage, Field(description="Of all its runs")]
-    omitted: Annotated[int, Field(description="How many older runs are not listed")]
-
-
-class OneGraph(BaseModel):
-    graph: GraphShape
 
 
 class Explained(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 from pydantic.config import JsonDict
 
 from headway.actions.claims import DEFAULT_LEASE_S, MAX_LEASE_S
@@ -17,15 +17,15 @@ from headway.ledger.todo import (
     POSITION_LIMIT,
     UNSET,
     Change,
-    CompletedBy,
     Draft,
     parse_status,
     write_checks,
 )
 from headway.ledger.todo import Status as TodoStatus
 from headway.ledger.wording.words import QUERY_LIMIT
-from headway.operations.schemas.checks import CheckFailure, NewChecks, ProofShape, list_checks
+from headway.operations.schemas.checks import CheckFailure, NewChecks, list_checks
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
+from headway.values.todos import Todo
 
 
 def milliseconds(seconds: float) -> int:
@@ -253,44 +253,6 @@ COMPLETED_BY_DESCRIPTION = (
 )
 
 
-class TodoShape(ProofShape):
-    id: int
-    conversation_id: int
-    turn_id: str | None
-    agent_id: str
-    subject: str
-    description: str
-    completion_criteria: str
-    agent_type: str | None
-    status: TodoStatus
-    position: int
-    outcome: str | None
-    depends_on: list[int]
-    created_at: int
-    updated_at: int
-    started_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
-    completed_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
-    completed_by: Annotated[CompletedBy | None, Field(description=COMPLETED_BY_DESCRIPTION)]
-
-
-class OneTodo(BaseModel):
-    todo: TodoShape
-
-
-class ManyTodos(BaseModel):
-    todos: list[TodoShape]
-
-
-class OneOrManyTodos(RootModel[OneTodo | ManyTodos]):
-    """One todo or several, like the request."""
-
-
-class TodoPage(ManyTodos):
-    next_cursor: str | None
-    searched_all: Annotated[bool, Field(description="False: a search stopped before the end. It continues with `next_cursor`")]
-    open_dependencies: Annotated[list[int], Field(description="Those of `depends_on` of open todos that have not ended")]
-
-
 class StatusCounts(BaseModel):
     pending: int
     in_progress: int
@@ -305,7 +267,7 @@ class TodoCounts(BaseModel):
 class ChangedRow(BaseModel):
     id: int
     ok: Literal[True]
-    todo: TodoShape
+    todo: Todo
 
 
 class RefusedRow(BaseModel):
@@ -319,15 +281,6 @@ class BatchResult(BaseModel):
     ok: int
     errors: int
     results: list[ChangedRow | RefusedRow]
-
-
-class LeaseShape(BaseModel):
-    token: str
-    expires_at: int
-
-
-class Claimed(OneTodo):
-    lease: LeaseShape
 
 
 class Deleted(BaseModel):

@@ -1,15 +1,16 @@
 """Builds the OpenAPI document. Handlers take the plain request, so each route declares what FastAPI cannot infer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
 
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
+from headway.operations.answers import Shape
+from headway.operations.operation import Answers
 from headway.operations.schemas import (
     agents,
     board,
@@ -32,6 +33,8 @@ from headway.operations.schemas import (
 )
 from headway.operations.schemas import todos as todo_schemas
 from headway.operations.schemas.strict_model import NullIsAbsent
+from headway.operations.tables import list_tables
+from headway.surfaces.http.answer_schemas import describe_shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.schema_names import name_schemas
 
@@ -65,7 +68,6 @@ BASE_CLASSES = (
     front_ends.FrontEndModel,
     checks.NewCheck,
     checks.NamedCheck,
-    checks.ProofShape,
     operators.GroupTotals,
 )
 SCHEMA_REF = "#/components/schemas/{model}"
@@ -82,7 +84,7 @@ IDEMPOTENCY_KEY_PARAMETER = {
 
 
 def document_route(
-    answers: dict[int, type[BaseModel] | None],
+    answers: Answers,
     *,
     also: tuple[int, ...] = (),
     body: Any = None,
@@ -117,14 +119,15 @@ def build_body_schema(body: Any) -> dict[str, Any]:
     return {key: value for key, value in todo_schemas.build_json_schema(body).items() if key != "$defs"}
 
 
-def build_success_response(shape: type[BaseModel] | None) -> dict[str, Any]:
+def build_success_response(shape: Shape | None) -> dict[str, Any]:
     if shape is None:
         return {"description": "No content"}
     return {"description": "Success", "content": {"application/json": {"schema": build_reference(shape)}}}
 
 
-def build_reference(shape: type[BaseModel]) -> dict[str, Any]:
-    return {"$ref": SCHEMA_REF.format(model=shape.__name__)}
+def build_reference(shape: Shape) -> dict[str, Any]:
+    name = shape.__name__ if isinstance(shape, type) else shape.name
+    return {"$ref": SCHEMA_REF.format(model=name)}
 
 
 def build_path_parameter(name: str, kind: type[int] | type[str]) -> dict[str, Any]:
@@ -165,9 +168,8 @@ def build_openapi(routes: Sequence[APIRoute], roles: Iterable[str]) -> dict[str,
         for method in route.methods or () if route.include_in_schema else ():
             document["paths"][route.path_format][method.lower()]["operationId"] = route.endpoint.__name__
     models = [candidate for module in SCHEMA_MODULES for candidate in vars(module).values() if is_document_schema(candidate)]
-    _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
-    components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
+    components["schemas"] = components.get("schemas", {}) | describe_shapes([*models, *list_answers()], SCHEMA_REF)
     requests = {model.__name__ for model in models if issubclass(model, NullIsAbsent)}
     for model_name, schema in components["schemas"].items():
         for name, field in schema.get("properties", {}).items():
@@ -178,6 +180,13 @@ def build_openapi(routes: Sequence[APIRoute], roles: Iterable[str]) -> dict[str,
         role_field["anyOf"][0] = {"$ref": SCHEMA_REF.format(model="Role")}
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
     return name_schemas(document, [SUPERVISOR, *roles])
+
+
+def list_answers() -> Iterator[Shape]:
+    """List what operations answer, apart from the models."""
+    for table in list_tables():
+        for operation in table.operations:
+            yield from (shape for shape in operation.answers.values() if shape and not isinstance(shape, type))
 
 
 def describe_default(field: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from headway.actions.inspection.forks import ForkRequest
 from headway.actions.inspection.goal_forks import GoalForkRequest
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Job
-from headway.operations.schemas import agents, forks, goals
+from headway.operations.goals import ONE_GOAL
+from headway.operations.schemas import agents, forks
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import to_problem
@@ -80,7 +81,7 @@ async def fork_conversation(request: Request) -> Response:
 @routes.post(
     "/goals/{goal_id}/fork",
     summary="Copy a goal as it was after a journal entry, and pursue the copy",
-    **document_route({201: goals.OneGoal}, also=(404,), body=forks.GoalToFork, path={"goal_id": int}, idempotent=True),
+    **document_route({201: ONE_GOAL}, also=(404,), body=forks.GoalToFork, path={"goal_id": int}, idempotent=True),
 )
 async def fork_goal(request: Request) -> Response:
     call = RequestContext(request)
