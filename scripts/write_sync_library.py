@@ -43,6 +43,7 @@ def quote(node: ast.ClassDef | ast.AsyncFunctionDef | ast.FunctionDef) -> str:
 def write_method(method: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     arguments = method.args
     given = [argument.arg for argument in arguments.args[1:]] + [f"{one.arg}={one.arg}" for one in arguments.kwonlyargs]
+    given += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
     call = f"self._source.{method.name}({', '.join(given)})"
     returned = ast.unparse(method.returns) if method.returns else "None"
     is_iterator = returned.startswith("AsyncIterator[")

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from headway.operations.answers import Answer
+from headway.operations.operation import AnswerShape
 from headway.operations.tables import find_operation
 from headway.values.value import Meaning, Value
 from tests.library.contract import build_embedded
@@ -55,7 +55,7 @@ def test_the_values_have_every_member_of_the_answers(sqlite_url: str, tmp_path: 
             different = set()
             for route, ids in REQUESTS:
                 answer = find_operation(route).answers[200]
-                assert isinstance(answer, Answer)
+                assert isinstance(answer, AnswerShape)
                 document = await headway.door.send(route, *ids)
                 different |= {f"{route}: {name}" for name in document.keys() ^ answer.members.keys()}
                 for name, kind in answer.members.items():

@@ -6,8 +6,9 @@ import pytest
 
 from headway.actions import import_export, todos
 from headway.ledger.errors import IllegalTransition, Invalid
+from headway.ledger.parsing.calendar_time import LATEST_SECOND
 from headway.ledger.scope import Scope, Selection
-from headway.ledger.todo import LATEST_SECOND, Status
+from headway.ledger.todo import Status
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.tables import each_row

@@ -1,5 +1,6 @@
 """Configuration of the fuzzer beyond the OpenAPI document."""
 
+from datetime import date
 from typing import Any
 
 import schemathesis
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
+schemathesis.openapi.format("iso-time", st.dates(min_value=date(1970, 1, 1)).map(date.isoformat))
 schemathesis.openapi.format("cursor", st.just(""))  # any other cursor is only valid if a list returned it
 
 

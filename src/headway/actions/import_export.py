@@ -16,10 +16,12 @@ from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
 from headway.ledger.graphs import graph
 from headway.ledger.parsing import checklist
+from headway.ledger.parsing.calendar_time import LATEST_SECOND
+from headway.ledger.parsing.todo_fields import parse_fields, parse_words
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, CompletedBy, Draft, Todo, parse_status
+from headway.ledger.todo import ENDED_STATUSES, CompletedBy, Draft, Todo, parse_status
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
@@ -166,6 +168,7 @@ def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResul
                 depends_on=tuple(waits_for.get(index, ())),
                 completed_by="person",
                 checks=import_checks(list(map(decode_check, item.checks))),
+                **parse_words(item.words),
             )
             entries.append(ImportEntry(index, make_uuid(), draft.checked(), {}))
     return import_entries(tx, scope.tenant_id, entries)
@@ -264,6 +267,7 @@ def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, 
             completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
             checks=import_checks(fields.get("checks")),
             completed_by=parse_completer(fields),
+            **parse_fields(fields),
         ).checked()
         if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")

@@ -72,7 +72,7 @@ def count_todos(tx: Transaction, tenant_id: int, selection: Selection) -> dict[S
     check_selection(tx, tenant_id, selection)
     if is_contradictory(tx, tenant_id, selection):
         return dict.fromkeys(STATUSES, 0)
-    if selection.agent_id is None and selection.proof is None:
+    if selection.is_list:
         return todo_pages.count_by_status(tx, tenant_id, selection)
     return todo_pages.count_rows_by_status(tx, tenant_id, selection)
 

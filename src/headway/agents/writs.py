@@ -10,6 +10,7 @@ from headway.actions.schedules import Timing
 from headway.agents.instructions.roles import Role
 from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid
 from headway.ledger.framing import format_frame, format_inline
+from headway.ledger.parsing import todo_fields
 from headway.ledger.parsing.writ_parser import QuoteCheck, Writ, is_never_quoted, list_agent_lines, parse
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
@@ -170,7 +171,8 @@ def add_todo(tx: Transaction, scope: Scope, arguments: str, body: str | None) ->
     tenant_wide = first == TENANT_WIDE_FLAG
     home = scope.home(tenant_wide=tenant_wide).conversation_id
     subject = remainder.strip() if tenant_wide else arguments
-    draft = Draft(subject, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home)
+    subject, fields = todo_fields.cut_words(subject)
+    draft = Draft(subject, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home, **fields)
     return [f"added {format_todo(todos.add(tx, scope.tenant_id, draft))}"]
 
 
@@ -208,7 +210,8 @@ def render_open_todos(tx: Transaction, scope: Scope) -> list[str]:
 def format_todo(todo: Todo) -> str:
     marker = "▶ " if todo.status == "in_progress" else ""
     suffix = " (tenant-wide)" if todo.conversation_id == TENANT_WIDE else ""
-    return f"{marker}#{todo.id} [{todo.status}] {format_inline(todo.subject)}{suffix}"
+    fields = format_inline(todo_fields.format_words(todo))
+    return f"{marker}#{todo.id} [{todo.status}] {format_inline(todo.subject)}{fields}{suffix}"
 
 
 def start_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:

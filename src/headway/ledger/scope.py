@@ -5,6 +5,7 @@ from unicodedata import normalize
 
 from headway.ledger import text
 from headway.ledger.check import Proof
+from headway.ledger.parsing.todo_fields import Priority, check_label
 from headway.ledger.todo import DEFAULT_AGENT, Status
 from headway.ledger.wording.words import QUERY_LIMIT
 
@@ -38,6 +39,22 @@ class Selection(NamedTuple):
     proof: Proof | None = None
     with_plans: bool = True  # False: leave out the items of turns' plans
     own_only: bool = False  # only with a conversation: leave out the tenant-wide todos
+    priority: int | None = None
+    labels: tuple[str, ...] = ()  # all of them
+    due_before: int | None = None
+    open_only: bool = False
+
+    def narrow(
+        self, now: int, *, priority: int | None, labels: tuple[str, ...], due_before: int | None, overdue: bool
+    ) -> "Selection":
+        """Select fewer: those with a priority, with all the labels, and due before a time or overdue."""
+        limits = [limit for limit in (due_before, now if overdue else None) if limit is not None]
+        return self._replace(priority=priority, labels=labels, due_before=min(limits, default=None), open_only=overdue)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it selects whole lists, whose todos are counted."""
+        return self == Selection(self.conversation_id, self.turn_id, self.statuses, own_only=self.own_only)
 
 
 class MemorySelection(NamedTuple):
@@ -59,6 +76,9 @@ class ViewFilters(NamedTuple):
     agent_id: str | None = None
     proof: Proof | None = None
     q: str | None = None  # words that must all occur
+    priority: Priority | None = None
+    label: str | None = None
+    overdue: bool | None = None
 
     def checked(self) -> "ViewFilters":
         """Return the filters with every text validated."""
@@ -66,6 +86,8 @@ class ViewFilters(NamedTuple):
         return self._replace(
             agent_id=None if self.agent_id is None else text.check_name(self.agent_id, "agent_id"),
             q=words or None,
+            label=None if self.label is None else check_label(self.label),
+            overdue=self.overdue or None,
         )
 
     def list_set(self) -> dict[str, Any]:

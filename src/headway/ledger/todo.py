@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, NamedTuple
 from headway.ledger import text
 from headway.ledger.check import Author, Proof, decode_checks, encode_checks, parse_checks, refuse_operators_fields, replace_checks
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
+from headway.ledger.parsing.calendar_time import LATEST_SECOND
+from headway.ledger.parsing.todo_fields import FIELDS, NO_DUE, NORMAL, PRIORITIES, list_labels
 
 Status = Literal["pending", "in_progress", "completed", "canceled"]
 CompletedBy = Literal["check", "effect", "agent", "person"]  # whose word it is that the todo is done
@@ -22,7 +24,6 @@ LEGAL_TRANSITIONS: Final[dict[Status, tuple[Status, ...]]] = {
     "canceled": ("pending", "in_progress"),
 }
 POSITION_LIMIT: Final = 1_000_000_000
-LATEST_SECOND: Final = 253_402_300_799  # the end of the year 9999, the last that ISO 8601 can express
 DEFAULT_AGENT: Final = "index"
 
 
@@ -65,6 +66,9 @@ class Todo(NamedTuple):
     checks: str = ""  # JSON: what must hold before it counts as done; empty if nothing
     proof: Proof = "none"
     completed_by: CompletedBy | None = None  # None: it is not completed, or was before this was recorded
+    priority: int = NORMAL  # its place among the PRIORITIES
+    due: int = NO_DUE
+    labels: str = ""  # see todo_fields.parse_labels
     depends_on: tuple[int, ...] = ()
 
     @property
@@ -94,6 +98,9 @@ class Todo(NamedTuple):
             checks,
             proof,
             completed_by,
+            priority,
+            due,
+            labels,
             depends_on,
         ) = self
         return {
@@ -111,6 +118,9 @@ class Todo(NamedTuple):
             "checks": decode_checks(checks) if checks else [],
             "proof": proof,
             "completed_by": completed_by,
+            "priority": PRIORITIES[priority],
+            "due": None if due == NO_DUE else due // 1000,
+            "labels": list_labels(labels) if labels else [],
             "depends_on": depends_on,
             "created_at": created_at // 1000,
             "updated_at": updated_at // 1000,
@@ -145,6 +155,9 @@ class Draft(NamedTuple):
     completed_at: int | None = None  # None: the current time, if the status is an ended one
     checks: str = ""  # JSON, as `write_checks` encodes it
     completed_by: CompletedBy | None = None  # ignored unless the status is completed
+    priority: int = NORMAL  # this and the next two as todo_fields parses them
+    due: int = NO_DUE
+    labels: str = ""
 
     def checked(self) -> "Draft":
         """Return the draft with every text and number validated."""
@@ -175,6 +188,9 @@ class Change(NamedTuple):
     completed_at: int | Unset = UNSET
     checks: str | Unset = UNSET  # JSON, as `write_checks` encodes it
     completed_by: CompletedBy | Unset = UNSET  # with the status completed; UNSET: the actor
+    priority: int | Unset = UNSET  # this and the next two as todo_fields parses them
+    due: int | Unset = UNSET
+    labels: str | Unset = UNSET
 
     def apply_to(self, todo: Todo, now: int) -> Todo:
         """Return the changed todo, validated. The store applies position and dependencies."""
@@ -196,7 +212,8 @@ class Change(NamedTuple):
             todo = todo._replace(outcome=None if outcome is None else text.check_text(outcome, "outcome"))
         if self.checks is not UNSET and self.checks != todo.checks:
             todo = todo._replace(checks=self.checks, proof="unproven" if self.checks else "none")
-        return todo
+        fields = {field.name: value for field in FIELDS if (value := getattr(self, field.name)) is not UNSET}
+        return todo._replace(**fields) if fields else todo
 
 
 def write_checks(value: Any, by: Author, old: str = "") -> str:

@@ -76,10 +76,11 @@ def encode_path(parts: tuple[int | str, ...]) -> tuple[str, ...]:
     return texts
 
 
-def encode_query(query: Mapping[str, Any]) -> dict[str, str]:
-    """Encode the parameters of a query as text."""
-    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in query.items()}
-    return {name: check_text(text, name, PARAMETER_LIMIT) for name, text in texts.items()}
+def encode_query(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Encode the parameters of a query as text. A list is a parameter that is repeated."""
+    pairs = [(name, one) for name, value in query.items() for one in (value if isinstance(value, list) else [value])]
+    texts = [(name, str(value).lower() if isinstance(value, bool) else str(value)) for name, value in pairs]
+    return tuple((name, check_text(text, name, PARAMETER_LIMIT)) for name, text in texts)
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:

@@ -4,8 +4,7 @@ from typing import Any
 
 from headway.actions.board import comments
 from headway.ledger import todo as ledger
-from headway.operations.answers import one, page
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import board as schemas
 from headway.operations.schemas.todos import CursorQuery, Deleted
 from headway.values.todos import Comment

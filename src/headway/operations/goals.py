@@ -9,8 +9,7 @@ from headway.actions.people import goal_edits
 from headway.actions.proof import receipts
 from headway.ledger import goal as ledger
 from headway.ledger.text import MAX_INTEGER
-from headway.operations.answers import Answer, many, one, page
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, many, one, page
 from headway.operations.schemas import goals as schemas
 from headway.operations.schemas.todos import CursorQuery
 from headway.values.goals import Goal, GoalRun, GoalSummary, GoalUsage, JournalEntry, Plan
@@ -20,7 +19,7 @@ from headway.values.value import Meaning
 table = OperationTable("goals")
 
 ONE_GOAL = one("goal", Goal)
-GOAL_RUNS = Answer(
+GOAL_RUNS = AnswerShape(
     "GoalRuns",
     {
         "runs": Annotated[list[GoalRun], Meaning("At most 2,000")],

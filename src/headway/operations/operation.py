@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from headway.actions.access.rights import Right
 from headway.actions.history.live_text import LiveText
@@ -14,15 +14,46 @@ from headway.agents.instructions.roles import Roles
 from headway.agents.permission import Permission
 from headway.agents.tools.toolbox import Toolbox
 from headway.ledger.tenancy import Token
-from headway.operations.answers import Shape
 from headway.operations.schemas.todos import QueryModel
 from headway.settings import Settings
 from headway.storage.transaction import Transaction
 
 Document = Mapping[str, Any]
-Answers = Mapping[int, Shape | None]  # by status
 Function = TypeVar("Function", bound=Callable[..., Document | None])
 PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
+
+class AnswerShape(NamedTuple):
+    """A JSON object. It has a name in the OpenAPI document, where generated clients take the names of their types from."""
+
+    name: str
+    members: dict[str, Any]  # their types
+
+
+class Choice(NamedTuple):
+    """One of several answers, depending on the request."""
+
+    name: str
+    options: tuple[AnswerShape, ...]
+
+
+Shape = type[BaseModel] | AnswerShape | Choice
+Answers = Mapping[int, Shape | None]  # by status
+
+
+def one(member: str, kind: type) -> AnswerShape:
+    """Declare an answer with one value: {"todo": {…}}, called OneTodo."""
+    return AnswerShape(f"One{kind.__name__}", {member: kind})
+
+
+def many(member: str, kind: type, **more: Any) -> AnswerShape:
+    """Declare an answer with a list: {"todos": […]}, called ManyTodos."""
+    return AnswerShape(f"Many{member.capitalize()}", {member: list[kind], **more})  # type: ignore[valid-type]
+
+
+def page(member: str, kind: type, **more: Any) -> AnswerShape:
+    """Declare an answer with a part of a list, and the cursor of the next part."""
+    return many(member, kind, next_cursor=str | None, **more)
 
 
 class OperationHost(Protocol):

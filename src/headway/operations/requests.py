@@ -1,6 +1,6 @@
 """Parses the parts of a request. Each mistake is described in one sentence, without repeating the input."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ LISTED_MISTAKES: Final = 1_000  # describing one takes microseconds, and a body 
 DESCRIBED_MISTAKES: Final = 5
 
 
-def parse_arguments(operation: Operation, path: tuple[str, ...], query: Mapping[str, str], body: bytes) -> dict[str, Any]:
+def parse_arguments(operation: Operation, path: tuple[str, ...], query: Iterable[tuple[str, str]], body: bytes) -> dict[str, Any]:
     """Return the arguments of an operation's function, or raise Invalid."""
     arguments: dict[str, Any] = {
         name: parse_id(name, text) if kind is int else text
@@ -21,7 +21,7 @@ def parse_arguments(operation: Operation, path: tuple[str, ...], query: Mapping[
     }
     try:
         if operation.query is not None:
-            arguments["query"] = operation.query.model_validate(query)
+            arguments["query"] = operation.query.parse(query)
         if operation.body is not None:
             arguments["body"] = operation.body_adapter.validate_json(body)
     except ValidationError as error:

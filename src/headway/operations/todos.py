@@ -7,8 +7,7 @@ from headway.actions.board import ordering
 from headway.actions.proof import edits, receipts
 from headway.actions.todos import NO_OVERRIDE
 from headway.ledger import todo as ledger
-from headway.operations.answers import Answer, Choice, many, one
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import AnswerShape, Choice, Document, OperationCall, OperationTable, many, one
 from headway.operations.schemas import todos as schemas
 from headway.operations.schemas.checks import list_checks
 from headway.values.todos import Lease, Receipt, Todo
@@ -18,8 +17,8 @@ table = OperationTable("todos")
 
 ONE_TODO = one("todo", Todo)
 MANY_TODOS = many("todos", Todo)
-CLAIMED = Answer("Claimed", {"todo": Todo, "lease": Lease})
-TODO_PAGE = Answer(
+CLAIM_ANSWER = AnswerShape("Claimed", {"todo": Todo, "lease": Lease})
+TODO_PAGE = AnswerShape(
     "TodoPage",
     {
         "todos": list[Todo],
@@ -45,7 +44,7 @@ def create_todo(call: OperationCall, body: schemas.TodoCreation) -> Document:
 
 @table.add("GET /todos", "List todos: in progress, pending by position, ended by most recent", TODO_PAGE, errors=(404,))
 def list_todos(call: OperationCall, query: schemas.ListQuery) -> Document:
-    selection = query.selection(query.status)
+    selection = query.selection(call.tx.now, query.status)
     page = views.search_todos(call.tx, call.tenant_id, selection, query.q, query.limit, query.cursor)
     return {
         "todos": encode_todos(page.todos),
@@ -57,7 +56,7 @@ def list_todos(call: OperationCall, query: schemas.ListQuery) -> Document:
 
 @table.add("GET /todos/counts", "Count todos by status", schemas.TodoCounts, errors=(404,))
 def count_todos(call: OperationCall, query: schemas.TodoFilter) -> Document:
-    return {"counts": views.count_todos(call.tx, call.tenant_id, query.selection())}
+    return {"counts": views.count_todos(call.tx, call.tenant_id, query.selection(call.tx.now))}
 
 
 @table.add(
@@ -70,7 +69,7 @@ def list_ready_todos(call: OperationCall, query: schemas.ReadyQuery) -> Document
     return {"todos": encode_todos(views.list_ready(call.tx, call.tenant_id, query.to_list_id(), query.limit))}
 
 
-@table.add("POST /todos/claim", "Claim the next ready todo for an agent", {200: CLAIMED, 204: None}, errors=(404,))
+@table.add("POST /todos/claim", "Claim the next ready todo for an agent", {200: CLAIM_ANSWER, 204: None}, errors=(404,))
 def claim_todo(call: OperationCall, body: schemas.NewClaim) -> Document | None:
     claim = claims.claim(call.tx, call.tenant_id, body.agent_id, body.conversation_id or None, body.lease_s)
     return claim.as_json() if claim else None
@@ -117,6 +116,6 @@ def delete_todo(call: OperationCall, todo_id: int, query: schemas.DeleteQuery) -
     return {"deleted": True}
 
 
-@table.add("POST /todos/{todo_id}/heartbeat", "Extend the lease on a claimed todo", CLAIMED, errors=(404,))
+@table.add("POST /todos/{todo_id}/heartbeat", "Extend the lease on a claimed todo", CLAIM_ANSWER, errors=(404,))
 def heartbeat_todo(call: OperationCall, todo_id: int, body: schemas.Heartbeat) -> Document:
     return claims.heartbeat(call.tx, call.tenant_id, todo_id, body.lease_token, body.lease_s).as_json()

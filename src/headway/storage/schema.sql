@@ -64,7 +64,7 @@ CREATE TABLE todos (
     updated_at BIGINT NOT NULL,
     started_at BIGINT NOT NULL DEFAULT 0,
     completed_at BIGINT NOT NULL DEFAULT 0,
-    blocked_by BIGINT NOT NULL DEFAULT 0 CHECK (blocked_by >= 0), dequeued BIGINT NOT NULL DEFAULT 0, checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none', completed_by TEXT,
+    blocked_by BIGINT NOT NULL DEFAULT 0 CHECK (blocked_by >= 0), dequeued BIGINT NOT NULL DEFAULT 0, checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none', completed_by TEXT, priority BIGINT NOT NULL DEFAULT 2, due BIGINT NOT NULL DEFAULT 253402300800000, labels TEXT NOT NULL DEFAULT '',
     UNIQUE (tenant_id, uuid),
     CONSTRAINT ended_means_completed_at CHECK ((completed_at <> 0) = (status IN ('completed', 'canceled')))
 );
@@ -78,12 +78,6 @@ CREATE INDEX todos_ended_in_list ON todos (tenant_id, conversation_id, completed
 CREATE INDEX todos_ended ON todos (tenant_id, completed_at, id) WHERE completed_at <> 0;
 
 CREATE INDEX todos_of_turn ON todos (tenant_id, turn_id, status, position, id) WHERE turn_id IS NOT NULL;
-
-CREATE INDEX todos_ready_in_list ON todos (tenant_id, conversation_id, position, id)
-    WHERE status = 'pending' AND blocked_by = 0 AND turn_id IS NULL;
-
-CREATE INDEX todos_ready ON todos (tenant_id, position, id)
-    WHERE status = 'pending' AND blocked_by = 0 AND turn_id IS NULL;
 
 CREATE TABLE todo_edges (
     todo_id BIGINT NOT NULL REFERENCES todos (id) ON DELETE CASCADE,

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Required, TypedDict
 
 from headway.ledger.check import Proof
+from headway.ledger.parsing.todo_fields import Priority
 from headway.ledger.todo import CompletedBy, Status
 from headway.values.value import Meaning, Value
 
@@ -38,6 +39,9 @@ class Todo(Value):
             "person: a person did; null: it is not completed, or was before this was recorded"
         ),
     ] = None
+    priority: Priority = "normal"
+    due: Annotated[datetime | None, Meaning("Epoch seconds", may_be_null=True)] = None
+    labels: Annotated[tuple[str, ...], Meaning("Sorted, without duplicates")] = ()
     created_at: datetime
     updated_at: datetime
     started_at: datetime | None = None
@@ -49,10 +53,9 @@ class Todo(Value):
         return self.status in ("pending", "in_progress")
 
 
-class TodoDraft(TypedDict, total=False):
-    """A todo to add."""
+class TodoFields(TypedDict, total=False):
+    """The fields of a todo to add, beside its subject."""
 
-    subject: Required[str]
     description: str
     completion_criteria: str
     agent_type: str | None
@@ -63,6 +66,49 @@ class TodoDraft(TypedDict, total=False):
     position: int | None
     depends_on: Sequence[int]
     checks: Sequence[Mapping[str, Any]]
+    priority: Priority
+    due: datetime | str | int | None
+    labels: Sequence[str]
+
+
+class TodoDraft(TodoFields):
+    """A todo to add."""
+
+    subject: Required[str]
+
+
+class TodoChanges(TypedDict, total=False):
+    """The fields of a todo that can be changed. None clears `agent_type`, `outcome` and `due`."""
+
+    subject: str
+    description: str
+    completion_criteria: str
+    agent_type: str | None
+    status: Status
+    position: int
+    outcome: str | None
+    depends_on: Sequence[int]
+    checks: Sequence[Mapping[str, Any]]
+    priority: Priority
+    due: datetime | str | int | None
+    labels: Sequence[str]
+
+
+class TodoFilters(TypedDict, total=False):
+    """What selects todos. With a conversation, the tenant-wide todos are included, unless `own` is set; `"tenant"` selects only
+    these. A todo has all the labels."""
+
+    status: Status | None
+    conversation_id: int | Literal["tenant"] | None
+    own: bool
+    turn_id: str | None
+    agent_id: str | None
+    proof: Proof | None
+    priority: Priority | None
+    labels: Sequence[str]
+    due_before: datetime | str | int | None
+    overdue: bool
+    q: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -17,13 +17,16 @@ Convert = Callable[[Any], Any]
 class Meaning:
     """Says what a field means, in the OpenAPI document: `Annotated[int, Meaning("0: there is no plan yet")]`."""
 
-    def __init__(self, text: str = "", *, schema: str = "", is_omitted: bool = False) -> None:
+    def __init__(self, text: str = "", *, schema: str = "", is_omitted: bool = False, may_be_null: bool = False) -> None:
         self.text = text
         self.schema = schema  # the name of the schema of a field that is a plain mapping here
+        self.may_be_null = may_be_null  # for a time: null instead of 0 if there is none
         self.is_omitted = is_omitted  # whether answers leave the field out where it does not apply
 
     def __get_pydantic_json_schema__(self, core_schema: Any, describe: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         described = {SCHEMA_KEY: self.schema} if self.schema else describe(core_schema)
+        if self.may_be_null:
+            described = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
         return described | ({"description": self.text} if self.text else {}) | ({OMITTED_KEY: True} if self.is_omitted else {})
 
 

@@ -9,6 +9,7 @@ from headway.actions.inspection.renumbering import renumber_messages
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger.check import encode_checks
 from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event, restore_texts
+from headway.ledger.parsing.todo_fields import parse_fields
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Draft, Todo, compute_plan_digest
@@ -136,6 +137,7 @@ class ConversationCopy:
             outcome=row["outcome"],
             checks=encode_checks(row.get("checks", [])),
             completed_by=row.get("completed_by"),
+            **parse_fields(row),
         )
         todo = todo_store.insert(self.tx, self.tenant_id, draft, todos.make_uuid())
         times = {name: row[name] * 1000 for name in ("created_at", "updated_at", "started_at", "completed_at")}

@@ -20,6 +20,18 @@ from pydantic_core import PydanticCustomError
 
 from headway.ledger import text
 from headway.ledger.errors import Invalid
+from headway.ledger.parsing.calendar_time import LATEST_SECOND
+from headway.ledger.parsing.todo_fields import (
+    FIELDS,
+    LABEL_LIMIT,
+    LABEL_PATTERN,
+    LABELS_LIMIT,
+    Priority,
+    check_label,
+    parse_due,
+    parse_priority,
+)
+from headway.ledger.scope import Selection
 from headway.ledger.text import check_numbers, format_path
 
 
@@ -45,6 +57,46 @@ class Arguments(BaseModel):
     def takes_json(cls, name: str) -> bool:
         """Return whether this argument can only be a list or an object."""
         return build_input_schema(cls)["properties"].get(name, {}).get("type") in ("array", "object")
+
+
+Label = Annotated[str, Field(max_length=LABEL_LIMIT, json_schema_extra={"pattern": LABEL_PATTERN})]
+TIME_SCHEMA: Final = {
+    "anyOf": [{"type": "integer", "minimum": 1, "maximum": LATEST_SECOND}, {"type": "string", "format": "iso-time"}],
+    "description": "an ISO date or time (UTC), or epoch seconds",
+}
+Time = Annotated[int | float | str, WithJsonSchema(TIME_SCHEMA)]
+
+
+class TodoFieldArguments(BaseModel):
+    """The fields of `ledger.parsing.todo_fields`, for tools and REST."""
+
+    priority: Priority | None = None
+    due: Time | None = None
+    labels: Annotated[list[Label], Field(max_length=LABELS_LIMIT)] | None = None
+
+    def list_fields(self) -> dict[str, Any]:
+        """Return the fields that were given, as they are stored. Null removes `due`, and is ignored for the others."""
+        given = {field: getattr(self, field.name) for field in FIELDS if field.name in self.model_fields_set}
+        return {field.name: field.parse(value) for field, value in given.items() if value is not None or field.name == "due"}
+
+
+class TodoFieldFilters(BaseModel):
+    """Selects todos by the fields of `ledger.parsing.todo_fields`."""
+
+    priority: Priority | None = None
+    label: Annotated[list[Label], Field(max_length=LABELS_LIMIT, description="all of them")] = []
+    due_before: Time | None = None
+    overdue: Annotated[bool, Field(description="only open todos whose `due` has passed")] = False
+
+    def choose(self, selection: Selection, now: int) -> Selection:
+        """Narrow a selection."""
+        return selection.narrow(
+            now,
+            priority=None if self.priority is None else parse_priority(self.priority),
+            labels=tuple(dict.fromkeys(map(check_label, self.label))),
+            due_before=None if self.due_before is None else parse_due(self.due_before),
+            overdue=self.overdue,
+        )
 
 
 class AnyArguments(Arguments):
@@ -110,6 +162,16 @@ ERROR_WORDS: Final = {
 StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings are accepted everywhere
 
 
+# The ledger says what is wrong with a text; the longest limits are never reached.
+UNNEEDED_LIMITS: Final = (
+    ("minLength", 1),
+    ("maximum", text.MAX_INTEGER),
+    ("maximum", LATEST_SECOND),
+    ("format", "iso-time"),
+    ("pattern", LABEL_PATTERN),
+)
+
+
 @lru_cache(maxsize=512)
 def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
     """Build the JSON schema of a tool's arguments. Cached, because it takes milliseconds and there are dozens of tools."""
@@ -145,7 +207,7 @@ def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
     def is_unneeded(key: str, value: Any) -> bool:
         """Whether a keyword says what a model knows anyway. A property may have the same name as a keyword."""
-        is_vacuous_limit = (key, value) == ("minLength", 1) or (key == "maximum" and value == text.MAX_INTEGER)
+        is_vacuous_limit = (key, value) in UNNEEDED_LIMITS
         return is_vacuous_limit or (key in ("title", "default") and not isinstance(value, dict))
 
     return tidy(schema)  # type: ignore[no-any-return]

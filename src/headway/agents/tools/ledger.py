@@ -5,7 +5,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headway.actions import claims, references, todos, views
-from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord, TodoNumber
+from headway.agents.tools.arguments import (
+    Arguments,
+    Checks,
+    NonEmptyText,
+    StatusWord,
+    TodoFieldArguments,
+    TodoFieldFilters,
+    TodoNumber,
+)
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.scope import Selection
@@ -25,7 +33,7 @@ from headway.storage.transaction import Transaction
 PageLimit = Annotated[int, Field(ge=1, le=100)]
 
 
-class TodoAddArguments(Arguments):
+class TodoAddArguments(TodoFieldArguments, Arguments):
     subject: NonEmptyText
     description: str = ""
     completion_criteria: str = ""
@@ -43,11 +51,12 @@ def todo_add(tx: Transaction, execution: Execution, arguments: TodoAddArguments)
         conversation_id=execution.scope.home(tenant_wide=arguments.tenant_wide).conversation_id,
         depends_on=tuple(references.find_own_id(tx, execution.scope, todo_id) for todo_id in arguments.depends_on),
         checks=write_checks(arguments.checks, "agent"),
+        **arguments.list_fields(),
     )
     return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
 
 
-class TodoListArguments(Arguments):
+class TodoListArguments(TodoFieldFilters, Arguments):
     status: Literal[StatusWord, "all"] | None = None
     limit: PageLimit = 50
     cursor: Annotated[str | None, Field(description="next_cursor of the previous page")] = None
@@ -58,12 +67,12 @@ def todo_list(tx: Transaction, execution: Execution, arguments: TodoListArgument
     if arguments.status is not None:
         statuses = () if arguments.status == "all" else (parse_status(arguments.status),)
     list_id = find_list_id(execution)
-    selection = Selection(list_id, statuses=statuses, with_plans=list_id is not None)
+    selection = arguments.choose(Selection(list_id, statuses=statuses, with_plans=list_id is not None), tx.now)
     page = views.list_todos(tx, execution.scope.tenant_id, selection, arguments.limit, arguments.cursor)
     return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
 
 
-class TodoUpdateArguments(Arguments):
+class TodoUpdateArguments(TodoFieldArguments, Arguments):
     id: TodoNumber
     status: StatusWord | None = None
     subject: NonEmptyText | None = None
@@ -78,6 +87,7 @@ def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArgu
         subject=UNSET if arguments.subject is None else arguments.subject,
         description=UNSET if arguments.description is None else arguments.description,
         outcome=UNSET if arguments.outcome is None else arguments.outcome,
+        **arguments.list_fields(),
     )
     status = parse_status(arguments.status) if arguments.status else None
     if status is not None:
@@ -136,7 +146,7 @@ LEDGER_TOOLS = (
         todo_list,
         idempotent=True,
     ),
-    Tool("todo_update", "Change a todo: status, subject, description, outcome.", "ledger", TodoUpdateArguments, todo_update),
+    Tool("todo_update", "Change a todo.", "ledger", TodoUpdateArguments, todo_update),
     Tool(
         "edit_checks",
         "Replace the checks of a todo. A person has to approve it.",

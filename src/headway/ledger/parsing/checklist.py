@@ -6,6 +6,7 @@
   > lines of description
   check: {"kind": "command", "run": "pytest -q"}
   proof: proven
+  priority: high
   - [-] canceled; nested, so the item above depends on it
 """
 
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from headway.ledger.check import Check, decode_checks
+from headway.ledger.errors import Invalid
+from headway.ledger.parsing.todo_fields import list_words, parse_words
 from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import Status, Todo
 
@@ -25,6 +28,7 @@ LIST_LINE: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
 HORIZONTAL_RULE: Final = re.compile(r"^\s*([-*])(?:\s*\1){2,}$")
 FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
 CHECK_LINE: Final = re.compile(r"^\s*check: (\{.*)$")
+FIELD_LINE: Final = re.compile(r"^\s*(priority|due|label): (\S.*)$")
 PROOF_LINE: Final = re.compile(r"^\s*proof: (?:unproven|proven|overridden|broken)$")
 MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
 UNSUPPORTED_FIELDS: Final = {
@@ -44,6 +48,7 @@ class ChecklistItem(NamedTuple):
     description: str
     parent: int | None
     checks: tuple[str, ...] = ()  # each as JSON
+    words: tuple[tuple[str, str], ...] = ()  # of its fields: ("label", "home")
 
 
 class RenderedChecklist(NamedTuple):
@@ -70,9 +75,21 @@ def parse(document: str) -> list[ChecklistItem]:
         elif check := CHECK_LINE.match(line.text):
             item = items[line.parent]
             items[line.parent] = item._replace(checks=(*item.checks, check[1]))
+        elif word := read_field(line.text):
+            item = items[line.parent]
+            items[line.parent] = item._replace(words=(*item.words, word))
         else:
             details[line.parent].append(MARGIN.sub("", line.text))
     return [item._replace(description="\n".join(lines)) for item, lines in zip(items, details, strict=True)]
+
+
+def read_field(line: str) -> tuple[str, str] | None:
+    """Return the word and the value of a field. A line with another value is part of the description."""
+    match = FIELD_LINE.match(line)
+    try:
+        return (match[1], match[2]) if match and parse_words([(match[1], match[2])]) else None
+    except Invalid:
+        return None
 
 
 def count_skipped_lines(document: str) -> int:
@@ -132,6 +149,7 @@ def render(todos: Iterable[Todo]) -> RenderedChecklist:
         lines += [f"{margin}  check: {encode_definition(check)}" for check in decode_checks(todo.checks)]
         if todo.checks:
             lines.append(f"{margin}  proof: {todo.proof}")
+        lines += [f"{margin}  {word}: {value}" for word, value in list_words(todo)]
         stack += [(by_id[dependency], depth + 1) for dependency in reversed(todo.depends_on) if dependency in by_id]
     return RenderedChecklist("".join(f"{line}\n" for line in lines), describe_losses(by_id, dependants))
 

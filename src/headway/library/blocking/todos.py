@@ -1,12 +1,11 @@
 """Methods without `await`. Written by scripts/write_sync_library.py from namespaces/todos.py."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, Unpack
 
-from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
 from headway.library.namespaces import todos
 from headway.library.portal import Portal
-from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
+from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoFields, TodoFilters
 from headway.values.value import Page
 
 ListId = int | Literal["tenant"]
@@ -19,37 +18,9 @@ class SyncTodos:
         self._portal = portal
         self._source = source
 
-    def add(
-        self,
-        subject: str,
-        *,
-        description: str = "",
-        completion_criteria: str = "",
-        agent_type: str | None = None,
-        agent_id: str = DEFAULT_AGENT,
-        conversation_id: int = 0,
-        turn_id: str | None = None,
-        status: Status = "pending",
-        position: int | None = None,
-        depends_on: Sequence[int] = (),
-        checks: Sequence[Mapping[str, Any]] = (),
-    ) -> Todo:
+    def add(self, subject: str, **fields: Unpack[TodoFields]) -> Todo:
         """Add a todo at the end of its list, or at a position. A conversation_id of 0 is the list of the whole tenant."""
-        return self._portal.run(
-            self._source.add(
-                subject,
-                description=description,
-                completion_criteria=completion_criteria,
-                agent_type=agent_type,
-                agent_id=agent_id,
-                conversation_id=conversation_id,
-                turn_id=turn_id,
-                status=status,
-                position=position,
-                depends_on=depends_on,
-                checks=checks,
-            )
-        )
+        return self._portal.run(self._source.add(subject, **fields))
 
     def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
         """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
@@ -59,76 +30,21 @@ class SyncTodos:
         """Return a todo, or raise NotFound."""
         return self._portal.run(self._source.get(todo_id))
 
-    def list(
-        self,
-        *,
-        status: Status | None = None,
-        conversation_id: ListId | None = None,
-        turn_id: str | None = None,
-        agent_id: str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page[Todo]:
-        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first.
+    def list(self, *, limit: int = 50, cursor: str | None = None, **filters: Unpack[TodoFilters]) -> Page[Todo]:
+        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first."""
+        return self._portal.run(self._source.list(limit=limit, cursor=cursor, **filters))
 
-        With a conversation, those of the tenant-wide list are included; `"tenant"` selects only these.
-        """
-        return self._portal.run(
-            self._source.list(
-                status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id, limit=limit, cursor=cursor
-            )
-        )
-
-    def iterate(
-        self,
-        *,
-        status: Status | None = None,
-        conversation_id: ListId | None = None,
-        turn_id: str | None = None,
-        agent_id: str | None = None,
-    ) -> Iterator[Todo]:
+    def iterate(self, **filters: Unpack[TodoFilters]) -> Iterator[Todo]:
         """Iterate over all todos of a list, page by page."""
-        return self._portal.iterate(
-            self._source.iterate(status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id)
-        )
+        return self._portal.iterate(self._source.iterate(**filters))
 
     def ready(self, *, conversation_id: ListId | None = None, limit: int = 50) -> tuple[Todo, ...]:
         """List the todos that can start now: pending, with all dependencies ended."""
         return self._portal.run(self._source.ready(conversation_id=conversation_id, limit=limit))
 
-    def update(
-        self,
-        todo_id: int,
-        *,
-        subject: str | Unset = UNSET,
-        description: str | Unset = UNSET,
-        completion_criteria: str | Unset = UNSET,
-        agent_type: str | Unset | None = UNSET,
-        status: Status | Unset = UNSET,
-        position: int | Unset = UNSET,
-        outcome: str | Unset | None = UNSET,
-        depends_on: Sequence[int] | Unset = UNSET,
-        checks: Sequence[Mapping[str, Any]] | Unset = UNSET,
-        lease_token: str | None = None,
-        force: bool = False,
-    ) -> Todo:
+    def update(self, todo_id: int, *, lease_token: str | None = None, force: bool = False, **changes: Unpack[TodoChanges]) -> Todo:
         """Change the given fields of a todo. While an agent holds a lease on it, pass its token, or force the change."""
-        return self._portal.run(
-            self._source.update(
-                todo_id,
-                subject=subject,
-                description=description,
-                completion_criteria=completion_criteria,
-                agent_type=agent_type,
-                status=status,
-                position=position,
-                outcome=outcome,
-                depends_on=depends_on,
-                checks=checks,
-                lease_token=lease_token,
-                force=force,
-            )
-        )
+        return self._portal.run(self._source.update(todo_id, lease_token=lease_token, force=force, **changes))
 
     def start(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> Todo:
         """Mark a todo as in progress."""

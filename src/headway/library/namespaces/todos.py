@@ -1,11 +1,11 @@
 """The todos of the ledger."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, Unpack
 
-from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
 from headway.library.door import Door, drop_none, present
-from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
+from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoFields, TodoFilters
 from headway.values.value import Page, decode, decode_all, decode_page
 
 ListId = int | Literal["tenant"]
@@ -17,79 +17,30 @@ class Todos:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def add(
-        self,
-        subject: str,
-        *,
-        description: str = "",
-        completion_criteria: str = "",
-        agent_type: str | None = None,
-        agent_id: str = DEFAULT_AGENT,
-        conversation_id: int = 0,
-        turn_id: str | None = None,
-        status: Status = "pending",
-        position: int | None = None,
-        depends_on: Sequence[int] = (),
-        checks: Sequence[Mapping[str, Any]] = (),
-    ) -> Todo:
+    async def add(self, subject: str, **fields: Unpack[TodoFields]) -> Todo:
         """Add a todo at the end of its list, or at a position. A conversation_id of 0 is the list of the whole tenant."""
-        draft: TodoDraft = {
-            "subject": subject,
-            "description": description,
-            "completion_criteria": completion_criteria,
-            "agent_type": agent_type,
-            "agent_id": agent_id,
-            "conversation_id": conversation_id,
-            "turn_id": turn_id,
-            "status": status,
-            "position": position,
-            "depends_on": depends_on,
-            "checks": checks,
-        }
-        return decode(Todo, (await self._door.send("POST /todos", body=encode_draft(draft)))["todo"])
+        body = encode_fields({"subject": subject, **fields})
+        return decode(Todo, (await self._door.send("POST /todos", body=drop_none(**body)))["todo"])
 
     async def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
         """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
-        drafts = [encode_draft({"subject": todo} if isinstance(todo, str) else todo) for todo in todos]
+        drafts = [drop_none(**encode_fields({"subject": todo} if isinstance(todo, str) else todo)) for todo in todos]
         return decode_all(Todo, (await self._door.send("POST /todos", body={"todos": drafts}))["todos"])
 
     async def get(self, todo_id: int) -> Todo:
         """Return a todo, or raise NotFound."""
         return decode(Todo, (await self._door.send("GET /todos/{}", todo_id))["todo"])
 
-    async def list(
-        self,
-        *,
-        status: Status | None = None,
-        conversation_id: ListId | None = None,
-        turn_id: str | None = None,
-        agent_id: str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page[Todo]:
-        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first.
-
-        With a conversation, those of the tenant-wide list are included; `"tenant"` selects only these.
-        """
-        query = drop_none(
-            status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id, limit=limit, cursor=cursor
-        )
+    async def list(self, *, limit: int = 50, cursor: str | None = None, **filters: Unpack[TodoFilters]) -> Page[Todo]:
+        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first."""
+        query = drop_none(**encode_filters(filters), limit=limit, cursor=cursor)
         return decode_page(Todo, await self._door.send("GET /todos", query=query), "todos")
 
-    async def iterate(
-        self,
-        *,
-        status: Status | None = None,
-        conversation_id: ListId | None = None,
-        turn_id: str | None = None,
-        agent_id: str | None = None,
-    ) -> AsyncIterator[Todo]:
+    async def iterate(self, **filters: Unpack[TodoFilters]) -> AsyncIterator[Todo]:
         """Iterate over all todos of a list, page by page."""
         cursor: str | None = None
         while True:
-            page = await self.list(
-                status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id, limit=500, cursor=cursor
-            )
+            page = await self.list(**filters, limit=500, cursor=cursor)
             for todo in page:
                 yield todo
             cursor = page.next_cursor
@@ -102,34 +53,10 @@ class Todos:
         return decode_all(Todo, answer["todos"])
 
     async def update(
-        self,
-        todo_id: int,
-        *,
-        subject: str | Unset = UNSET,
-        description: str | Unset = UNSET,
-        completion_criteria: str | Unset = UNSET,
-        agent_type: str | Unset | None = UNSET,
-        status: Status | Unset = UNSET,
-        position: int | Unset = UNSET,
-        outcome: str | Unset | None = UNSET,
-        depends_on: Sequence[int] | Unset = UNSET,
-        checks: Sequence[Mapping[str, Any]] | Unset = UNSET,
-        lease_token: str | None = None,
-        force: bool = False,
+        self, todo_id: int, *, lease_token: str | None = None, force: bool = False, **changes: Unpack[TodoChanges]
     ) -> Todo:
         """Change the given fields of a todo. While an agent holds a lease on it, pass its token, or force the change."""
-        fields = present(
-            subject=subject,
-            description=description,
-            completion_criteria=completion_criteria,
-            agent_type=agent_type,
-            status=status,
-            position=position,
-            outcome=outcome,
-            depends_on=depends_on if depends_on is UNSET else tuple(depends_on),
-            checks=checks if checks is UNSET else tuple(checks),
-        )
-        return await self._change(todo_id, fields, lease_token, force=force)
+        return await self._change(todo_id, encode_fields(present(**changes)), lease_token, force=force)
 
     async def start(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> Todo:
         """Mark a todo as in progress."""
@@ -204,6 +131,23 @@ class Todos:
         return decode(Todo, (await self._door.send("PATCH /todos/{}", todo_id, body=body, is_slow=True))["todo"])
 
 
-def encode_draft(draft: TodoDraft) -> dict[str, Any]:
-    lists = {"depends_on": tuple(draft.get("depends_on", ())), "checks": [dict(check) for check in draft.get("checks", ())]}
-    return {**drop_none(**draft), **lists}
+def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Encode fields for a body: times as seconds, lists and checks as JSON has them."""
+    encoded = {name: encode_time(value) for name, value in fields.items()}
+    for name in ("depends_on", "labels"):
+        if encoded.get(name) is not None:
+            encoded[name] = list(encoded[name])
+    if encoded.get("checks") is not None:
+        encoded["checks"] = [dict(check) for check in encoded["checks"]]
+    return encoded
+
+
+def encode_filters(filters: TodoFilters) -> dict[str, Any]:
+    """Encode filters for a query. A parameter that is not set is left out."""
+    query = {name: encode_time(value) for name, value in filters.items() if value is not False}
+    labels = query.pop("labels", None)
+    return {**query, "label": list(labels)} if labels else query
+
+
+def encode_time(value: Any) -> Any:
+    return int(value.timestamp()) if isinstance(value, datetime) else value

@@ -37,7 +37,7 @@ class RemoteCall(NamedTuple):
 
     method: str
     path: str
-    query: Mapping[str, str]
+    query: tuple[tuple[str, str], ...]
     body: bytes | None
     key: str
 
@@ -83,7 +83,7 @@ class ServerConnection:
             try:
                 url = self.url + call.path
                 response = await self.client.request(
-                    call.method, url, params=dict(call.query), content=call.body, headers=call.headers, timeout=timeout
+                    call.method, url, params=call.query, content=call.body, headers=call.headers, timeout=timeout
                 )
             except httpx2.TransportError as failure:
                 if failures >= self.retries or not (call.is_repeatable or isinstance(failure, NOT_SENT)):
@@ -111,7 +111,7 @@ class ServerConnection:
         timeout = httpx2.Timeout(self.timeout_s, read=SILENCE_S)
         try:
             async with self.client.stream(
-                call.method, self.url + call.path, params=dict(call.query), content=call.body, headers=headers, timeout=timeout
+                call.method, self.url + call.path, params=call.query, content=call.body, headers=headers, timeout=timeout
             ) as response:
                 if response.status_code != 200:
                     error = build_error(response.status_code, await response.aread())

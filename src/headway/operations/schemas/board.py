@@ -6,7 +6,9 @@ from pydantic import BaseModel, Field
 
 from headway.actions.board.comments import COMMENT_LIMIT
 from headway.actions.board.saved_views import VIEWS_LIMIT, ViewChange
+from headway.agents.tools.arguments import Label
 from headway.ledger.check import Proof
+from headway.ledger.parsing.todo_fields import Priority
 from headway.ledger.scope import TENANT_WIDE, ViewFilters
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import Status as TodoStatus
@@ -38,10 +40,14 @@ class BoardFilters(StrictModel):
         ),
     ] = None
 
+    priority: Priority | None = None
+    label: Label | None = None
+    overdue: Annotated[bool | None, Field(description="Only open todos whose `due` has passed")] = None
+
     def to_filters(self) -> ViewFilters:
         conversation_id = TENANT_WIDE if self.conversation_id == "tenant" else self.conversation_id
         status = parse_status(self.status) if self.status else None
-        return ViewFilters(status, conversation_id, self.agent_id, self.proof, self.q)
+        return ViewFilters(status, conversation_id, self.agent_id, self.proof, self.q, self.priority, self.label, self.overdue)
 
 
 class NewView(StrictModel):

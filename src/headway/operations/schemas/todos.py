@@ -1,6 +1,7 @@
 """Schemas of todos, and what the schemas of other resources share."""
 
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 from pydantic.config import JsonDict
@@ -8,12 +9,13 @@ from pydantic.config import JsonDict
 from headway.actions.claims import DEFAULT_LEASE_S, MAX_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, POSITIONED_LIMIT
 from headway.actions.views import PAGE_LIMIT
+from headway.agents.tools.arguments import TodoFieldArguments, TodoFieldFilters
 from headway.ledger.check import Author, Proof
+from headway.ledger.parsing.calendar_time import LATEST_SECOND
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import (
     DEFAULT_AGENT,
-    LATEST_SECOND,
     POSITION_LIMIT,
     UNSET,
     Change,
@@ -51,7 +53,7 @@ CompletedAt = Annotated[
 Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
 
 
-class NewTodo(StrictModel):
+class NewTodo(TodoFieldArguments, StrictModel):
     subject: Subject
     description: Text = ""
     completion_criteria: Text = ""
@@ -79,6 +81,7 @@ class NewTodo(StrictModel):
             depends_on=self.depends_on,
             completed_at=None if self.completed_at is None else milliseconds(self.completed_at),
             checks=write_checks(list_checks(self.checks), by) if self.checks else "",
+            **self.list_fields(),
         )
 
 
@@ -90,7 +93,7 @@ class NewTodos(StrictModel):
     todos: Annotated[list[NewTodo], Field(min_length=1, max_length=BATCH_LIMIT, json_schema_extra=PLACED_ROWS_SCHEMA)]
 
 
-class TodoFields(StrictModel):
+class TodoFields(TodoFieldArguments, StrictModel):
     """The fields that can be changed. Omitted fields keep their values."""
 
     subject: Subject | None = None
@@ -113,9 +116,10 @@ class TodoFields(StrictModel):
 
     def change(self) -> Change:
         """Return the requested change, without the checks. Null clears agent_type and outcome, and is ignored for other fields."""
-        fields = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set - {"checks"}}
+        apart = {"checks", *TodoFieldArguments.model_fields}
+        fields = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set - apart}
         clearable = ("agent_type", "outcome")
-        changes = {name: value for name, value in fields.items() if value is not None or name in clearable}
+        changes = {name: value for name, value in fields.items() if value is not None or name in clearable} | self.list_fields()
         if "status" in changes:
             changes["status"] = parse_status(changes["status"])
         if "completed_at" in changes:
@@ -163,6 +167,16 @@ class QueryModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    lists: ClassVar[frozenset[str]] = frozenset()  # parameters that may be repeated
+
+    @classmethod
+    def parse(cls, parameters: Iterable[tuple[str, str]]) -> Self:
+        """Parse the names and values of a query string. The last value of a name counts, unless it may be repeated."""
+        values: dict[str, Any] = {}
+        for name, value in parameters:
+            values[name] = [*values.get(name, ()), value] if name in cls.lists else value
+        return cls.model_validate(values)
+
 
 def parse_list_id(value: int | str | None) -> int | None:
     """Parse the filter by list: 0 means no filter, the word `tenant` means the tenant-wide list."""
@@ -185,8 +199,10 @@ class CursorQuery(PageQuery):
     cursor: Annotated[str | None, Field(json_schema_extra={"format": "cursor"}, description=CURSOR_DESCRIPTION)] = None
 
 
-class TodoFilter(QueryModel):
+class TodoFilter(TodoFieldFilters, QueryModel):
     """What selects todos, beside their status."""
+
+    lists: ClassVar = frozenset({"label"})
 
     conversation_id: Annotated[
         ListId | Literal["tenant"] | None,
@@ -200,9 +216,15 @@ class TodoFilter(QueryModel):
     turn_id: Name | None = None
     agent_id: Name | None = None
     proof: Proof | None = None
+    overdue: Annotated[
+        bool,
+        Field(strict=True, description="only open todos whose `due` has passed"),
+        BeforeValidator(lambda value: parse_boolean({"1": "true", "0": "false"}.get(value, value))),
+        WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}]}),
+    ] = False
 
-    def selection(self, status: str | None = None) -> Selection:
-        return Selection(
+    def selection(self, now: int, status: str | None = None) -> Selection:
+        selection = Selection(
             conversation_id=parse_list_id(self.conversation_id),
             turn_id=self.turn_id,
             statuses=(parse_status(status),) if status else (),
@@ -210,6 +232,7 @@ class TodoFilter(QueryModel):
             proof=self.proof,
             own_only=self.own,
         )
+        return self.choose(selection, now)
 
 
 class ListQuery(TodoFilter, CursorQuery):

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from headway.ledger.check import Proof
 from headway.ledger.cursors import CursorCodec
+from headway.ledger.parsing.todo_fields import NO_DUE, SEPARATOR
 from headway.ledger.scope import TENANT_WIDE, Selection
-from headway.ledger.todo import STATUSES, Status, Todo
+from headway.ledger.todo import ENDED_STATUSES, STATUSES, Status, Todo
 from headway.ledger.wording.words import has_all_words
 from headway.storage.stores.conversations import TODO_IS_SHOWN, TODO_LIST_IS_SHOWN
 from headway.storage.stores.todos import SELECT, TODOS
@@ -20,6 +21,9 @@ from headway.storage.transaction import Transaction
 PAGE_CHARACTERS = 2_000_000  # of long texts; a page ends early rather than take long to read and to encode
 SEARCH_LIMIT = 2_000  # how many todos a search covers, so that its cost does not grow with the list
 SEARCH_STEP = 200
+IN_CONVERSATION = "conversation_id = ?"
+HAS_LABEL = "labels <> '' AND replace(labels, ?, '') <> labels"
+IS_DUE = f"due < ? AND due < {NO_DUE}"  # the second part lets databases use the index of todos with a date
 CURSORS = CursorCodec("todos", (0, 0, 0))  # the part of the list, the sort key in it and the id
 
 
@@ -46,24 +50,27 @@ class ListPart(NamedTuple):
 
 
 def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
-    columns_or_none: dict[str, Any] = {
-        "turn_id": selection.turn_id,
-        "agent_id": selection.agent_id,
-        "proof": selection.proof,
-    }
-    if selection.turn_id is None:  # a turn already identifies its list
-        columns_or_none["conversation_id"] = selection.conversation_id
-    filters = {column: value for column, value in columns_or_none.items() if value is not None}
-    columns, values = tuple(filters), (tenant_id, *filters.values())
-    has_tenant_wide = bool(filters.get("conversation_id")) and not selection.own_only
-    where = build_where(columns, with_plans=selection.with_plans)
+    filters: list[tuple[str, Any]] = [
+        ("turn_id = ?", selection.turn_id),
+        ("agent_id = ?", selection.agent_id),
+        ("proof = ?", selection.proof),
+        ("priority = ?", selection.priority),
+        (IS_DUE, selection.due_before),
+        *((HAS_LABEL, f"{SEPARATOR}{label}{SEPARATOR}") for label in selection.labels),
+        # A turn already identifies its list.
+        (IN_CONVERSATION, selection.conversation_id if selection.turn_id is None else None),
+    ]
+    chosen = [(condition, value) for condition, value in filters if value is not None]
+    conditions, values = tuple(condition for condition, _ in chosen), (tenant_id, *(value for _, value in chosen))
+    has_tenant_wide = bool(selection.conversation_id) and IN_CONVERSATION in conditions and not selection.own_only
+    where = build_where(conditions, with_plans=selection.with_plans)
     return SelectedLists(where, (values, (*values[:-1], TENANT_WIDE)) if has_tenant_wide else (values,))
 
 
-def build_where(columns: tuple[str, ...], *, with_plans: bool) -> str:
+def build_where(conditions: tuple[str, ...], *, with_plans: bool) -> str:
     """Build the condition for a selection. Without a turn and a conversation, it covers all lists except those of deleted ones."""
-    where = "".join(f" AND {column} = ?" for column in columns) + ("" if with_plans else " AND turn_id IS NULL")
-    return where if {"turn_id", "conversation_id"} & set(columns) else f"{where} AND {TODO_IS_SHOWN}"
+    where = "".join(f" AND {condition}" for condition in conditions) + ("" if with_plans else " AND turn_id IS NULL")
+    return where if {"turn_id = ?", IN_CONVERSATION} & set(conditions) else f"{where} AND {TODO_IS_SHOWN}"
 
 
 @cache
@@ -96,7 +103,8 @@ def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
 def list_parts(tenant_id: int, selection: Selection) -> tuple[list[ListPart], tuple[tuple[Any, ...], ...]]:
     """Return the parts of the selected lists in order, and the values that select the rows of each list."""
     where, lists = select_lists(tenant_id, selection)
-    statuses = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
+    chosen = selection.statuses or STATUSES
+    statuses = tuple(status for status in STATUSES if status in chosen and not (selection.open_only and status in ENDED_STATUSES))
     return build_parts(where, len(lists), statuses), lists
 
 
@@ -203,7 +211,7 @@ def measure_texts(todo: Todo) -> int:
 @cache
 def build_ready_sql(where: str) -> str:
     return f"""{SELECT} WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0
-        ORDER BY position, id LIMIT ?"""
+        ORDER BY priority, due, position, id LIMIT ?"""
 
 
 def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
@@ -235,8 +243,9 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
 
 
 def count_rows_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
-    """Count todos by status, row by row: there are no counters for agents and proofs."""
+    """Count todos by status, row by row: there are counters for lists only."""
     where, lists = select_lists(tenant_id, selection)
+    where += " AND completed_at = 0" if selection.open_only else ""
     sql = f"SELECT status, COUNT(*) FROM todos WHERE tenant_id = ?{where} GROUP BY status"
     counts: dict[Status, int] = dict.fromkeys(STATUSES, 0)
     for values in lists:

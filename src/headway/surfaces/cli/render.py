@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.ledger.check import Check, Proof, decode_checks, describe_check
+from headway.ledger.parsing.todo_fields import format_words, list_words
 from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import CompletedBy, Lease, Status, Todo
 
@@ -63,7 +64,8 @@ def close_live(live: "Live") -> None:
 def format_todo(todo: Todo) -> str:
     marker = "▶ " if todo.status == "in_progress" else ""
     proof = f" [{PROOF_MARKS[todo.proof]}]" if todo.proof != "none" else ""
-    return f"{marker}#{todo.id} [{todo.status}]{proof} {to_one_line(todo.subject)}{format_conversation_suffix(todo)}"
+    fields = to_one_line(format_words(todo))
+    return f"{marker}#{todo.id} [{todo.status}]{proof} {to_one_line(todo.subject)}{fields}{format_conversation_suffix(todo)}"
 
 
 def format_conversation_suffix(todo: Todo) -> str:
@@ -103,6 +105,7 @@ def print_todos(todos: Sequence[Todo]) -> None:
             subject.append(f"  after {', '.join(f'#{id_}' for id_ in todo.depends_on)}", "dim italic")
         if todo.status == "in_progress" and todo.agent_id:
             subject.append(f"  {to_one_line(todo.agent_id)}", "dim")
+        subject.append(to_one_line(format_words(todo)), "magenta")
         subject.append(format_conversation_suffix(todo), "dim")
         if todo.proof != "none":
             subject.append(f"  {PROOF_MARKS[todo.proof]}", PROOF_STYLES[todo.proof])
@@ -142,6 +145,7 @@ def print_todo(todo: Todo, lease: Lease | None = None, receipt: dict[str, Any] |
         ("agent", todo.agent_id),
         ("agent type", todo.agent_type),
         ("waits for", ", ".join(f"#{id_}" for id_ in todo.depends_on)),
+        *list_words(todo),
         ("done when", todo.completion_criteria),
         ("outcome", todo.outcome),
         ("created", format_time(todo.created_at)),

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
 
-from headway.operations.answers import Answer, Choice, Shape
+from headway.operations.operation import AnswerShape, Choice, Shape
 from headway.values.value import OMITTED_KEY, SCHEMA_KEY
 
 
@@ -52,7 +52,7 @@ def add_kind(kinds: dict[str, Any], shape: Shape) -> Any:
     """Add the type of a shape, by its name, and return it."""
     if isinstance(shape, type):
         return kinds.setdefault(shape.__name__, shape)
-    if isinstance(shape, Answer):
+    if isinstance(shape, AnswerShape):
         kind = kinds.setdefault(shape.name, make_dataclass(shape.name, shape.members.items()))
         assert [*kind.__annotations__.items()] == [*shape.members.items()], f"two answers are called {shape.name}"
         return kind

@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
-from headway.operations.answers import Shape
-from headway.operations.operation import Answers
+from headway.operations.operation import Answers, Shape
 from headway.operations.schemas import (
     agents,
     board,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,6 +36,7 @@ from headway.ledger.errors import (
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.operations.requests import parse_id
+from headway.operations.schemas.todos import QueryModel
 from headway.storage.transaction import Transaction, Work
 from headway.surfaces.http.bodies import BODY_LIMIT, parse_body, read_body
 from headway.surfaces.http.problems import (
@@ -50,7 +51,7 @@ from headway.surfaces.http.problems import (
 K = TypeVar("K")
 T = TypeVar("T")
 P = ParamSpec("P")
-QueryT = TypeVar("QueryT", bound=BaseModel)
+QueryT = TypeVar("QueryT", bound=QueryModel)
 Action = Callable[[Transaction, int], T]
 
 SESSION_COOKIE = "headway_session"
@@ -104,7 +105,7 @@ class RequestContext:
 
     async def query(self, shape: type[QueryT]) -> QueryT:
         try:
-            return shape.model_validate(dict(self.request.query_params))
+            return shape.parse(self.request.query_params.multi_items())
         except ValidationError as error:
             await self.refuse(to_validation_problem(error))
             raise

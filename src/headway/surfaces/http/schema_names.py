@@ -7,6 +7,7 @@ from headway.agents.mcp.config import ServerStatus
 from headway.ledger import goal, permission
 from headway.ledger.check import Author, Proof
 from headway.ledger.job import JobState
+from headway.ledger.parsing.todo_fields import Priority
 from headway.ledger.run import EffectState, MessageKind, MessageRole, RunStatus, SpendingGroup, TurnMode, TurnOutcome
 from headway.ledger.tenancy import ConversationState, PlanSource, TokenScope, TurnStatus
 from headway.ledger.tiers import Tier
@@ -43,6 +44,7 @@ ENUMS: Final[dict[str, Any]] = {
     "SubGoalMode": goal.SubGoalMode,
     "SubGoalStatus": goal.SubGoalStatus,
     "Tier": Tier,
+    "TodoPriority": Priority,
     "TodoStatus": Status,
     "TokenScope": TokenScope,
     "TurnMode": TurnMode,

@@ -26,6 +26,7 @@ from headway.surfaces.cli.context import (
     read_standard_input,
     require_confirmation,
 )
+from headway.surfaces.cli.field_options import field_filters, field_options, read_fields, read_filters
 
 VERIFY_LIMIT = 10_000  # todos at once
 
@@ -65,6 +66,7 @@ def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--status", default="pending", show_default=True, type=STATUS, metavar="STATUS", help="The status at the beginning.")
 @click.option("--position", type=int, metavar="N", help="Position in the list (default: last).")
 @click.option("--turn", metavar="UUID", help="Add it to this turn's plan.")
+@field_options
 @check_options
 @pass_invocation
 def add(call: Invocation, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
@@ -83,6 +85,7 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
             position=fields["position"],
             depends_on=fields["depends_on"],
             checks=checks,
+            **read_fields(fields),
         )
         answer_with_todos(call, [ledger.write(todos.add, draft)])
 
@@ -92,18 +95,28 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
 @click.option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only this status (repeatable).")
 @click.option("--turn", metavar="UUID", help="Only this turn's plan.")
 @click.option("--agent", metavar="NAME", help="Only todos of this agent.")
+@field_filters
 @click.option(
     "--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 1_000_000), help="List at most this many."
 )
 @pass_invocation
 def list_todos(
-    invocation: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
+    invocation: Invocation,
+    /,
+    *,
+    everything: bool,
+    statuses: tuple[Status, ...],
+    turn: str | None,
+    agent: str | None,
+    limit: int,
+    **filters: Any,
 ) -> None:
     """List todos: first those in progress, then pending todos in order and, with --all, ended todos, newest first."""
     selected_statuses = statuses or (() if everything else OPEN_STATUSES)
     with invocation.open_ledger() as ledger:
         selection = Selection(ledger.conversation_id, turn, selected_statuses, agent)
-        page = ledger.read(views.get_todo_list, selection, limit)
+        chosen = read_filters(filters)
+        page = ledger.read(lambda tx, tenant_id: views.get_todo_list(tx, tenant_id, chosen(selection, tx.now), limit))
     document = {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
     invocation.answer(document, partial(render.print_todo_list, page.todos, page.counts, more=page.next_cursor is not None))
 
@@ -224,16 +237,17 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     help='Wait for this todo instead (repeatable); "" clears them.',
 )
 @outcome_flag
+@field_options
 @check_options
 @click.option("--no-checks", is_flag=True, help="Remove all checks.")
 @lease_flags
 @pass_invocation
 def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_checks: bool, force: bool, **fields: Any) -> None:
     """Change a todo. The checks that you give replace all its checks."""
-    checks = read_checks(fields)
+    checks, chosen = read_checks(fields), read_fields(fields)
     if no_checks and checks:
         raise click.UsageError("Give checks or --no-checks, not both.")
-    changes = {name: value for name, value in fields.items() if value not in (None, ())}
+    changes = {name: value for name, value in fields.items() if value not in (None, ())} | chosen
     if changes.get("description") == "-":
         changes["description"] = read_standard_input()
     if changes.get("agent_type") == "":

@@ -3,6 +3,7 @@ import { html, PureComponent } from "../core/lib.js";
 import { Icon, StatusIcon } from "../core/ui.js";
 import { ProofMark } from "../work/proof.js";
 import { listChoices } from "../work/statuses.js";
+import { FieldMarks } from "../work/todo_fields.js";
 import { placeAt } from "./virtual_list.js";
 
 const DEFAULT_AGENT = "index";
@@ -69,6 +70,7 @@ export class Card extends PureComponent {
       <div class="sub">
         <span class="num">#${todo.id}</span>
         ${waitsFor && html`<${Waits} ids=${waitsFor.split(",")} />`}
+        <${FieldMarks} todo=${todo} />
         <${ProofMark} proof=${todo.proof} isChecking=${isChecking} />
         ${
           todo.conversation_id

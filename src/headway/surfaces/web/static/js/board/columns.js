@@ -20,6 +20,8 @@ export const counts = signal(null);
 export const openIds = signal(new Set());
 /** The agents of the todos that were loaded. */
 export const agents = signal(new Set());
+/** Their labels. */
+export const labels = signal(new Set());
 
 // The order of the server.
 const compareOpen = (a, b) => a.position - b.position || a.id - b.id;
@@ -72,6 +74,7 @@ function appendPage(status, page, before) {
   columns[status].value = { isKnown: true, list, next: page.next_cursor, boundary };
   openIds.value = new Set([...openIds.value, ...page.open_dependencies]);
   agents.value = new Set([...agents.value, ...page.todos.map((todo) => todo.agent_id)]);
+  labels.value = new Set([...labels.value, ...page.todos.flatMap((todo) => todo.labels ?? [])]);
 }
 
 async function loadCounts() {
@@ -171,6 +174,7 @@ function applyChange({ change, todo }) {
   else next.delete(todo.id);
   openIds.value = next;
   agents.value = new Set([...agents.value, todo.agent_id]);
+  labels.value = new Set([...labels.value, ...(todo.labels ?? [])]);
 }
 
 const reload = coalesce(() => load());

@@ -1,13 +1,18 @@
-// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy. With view=3 before
-// them, the filters come from that saved view and may have been changed since.
+// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy&priority=high
+// &label=home&overdue=1. With view=3 before them, the filters come from that saved view and may have been changed since.
 import { conversations, formatTitle } from "../chat/conversations.js";
 import { computed, html, useEffect, useRef } from "../core/lib.js";
 import { navigate, path, search } from "../core/router.js";
 import { Icon, Select } from "../core/ui.js";
 import { LABELS, STATUSES } from "../work/statuses.js";
+import { isOverdue, LABEL_LENGTH, PRIORITIES } from "../work/todo_fields.js";
 
-const NAMES = ["status", "conversation", "agent", "proof", "q"];
+const NAMES = ["status", "conversation", "agent", "proof", "priority", "label", "overdue", "q"];
 const PROOFS = ["unproven", "proven", "overridden", "broken", "none"];
+const DUE_OPTIONS = [
+  ["", "Due at any time"],
+  ["1", "Overdue"],
+];
 const TENANT_WIDE = "tenant";
 const TYPING_MS = 250;
 const QUERY_LENGTH = 200;
@@ -17,6 +22,9 @@ const isKnown = {
   conversation: (value) => value === TENANT_WIDE || /^[1-9]\d{0,17}$/.test(value),
   agent: (value) => value !== "" && value.length <= 200,
   proof: (value) => PROOFS.includes(value),
+  priority: (value) => PRIORITIES.includes(value),
+  label: (value) => value.trim() !== "" && value.length <= LABEL_LENGTH,
+  overdue: (value) => value === "1",
   q: (value) => value.trim() !== "",
 };
 
@@ -52,11 +60,14 @@ const choose = (name, value, options) =>
   applyFilters(formatFilters({ ...filters.value, [name]: value }), { ...options, view: viewId.value });
 
 /** The filters as a query of the API, without the status and the text. */
-export function buildQuery({ conversation, agent, proof }) {
+export function buildQuery({ conversation, agent, proof, priority, label, overdue }) {
   return {
     ...(conversation && { conversation_id: conversation, own: "true" }),
     ...(agent && { agent_id: agent }),
     ...(proof && { proof }),
+    ...(priority && { priority }),
+    ...(label && { label }),
+    ...(overdue && { overdue }),
   };
 }
 
@@ -72,13 +83,16 @@ const hasWords = (todo, text) => {
 
 /** Whether a todo that an event reports belongs on the board. */
 export function matchesFilters(todo) {
-  const { status, conversation, agent, proof, q } = filters.value;
+  const { status, conversation, agent, proof, priority, label, overdue, q } = filters.value;
   const listId = conversation === TENANT_WIDE ? 0 : Number(conversation);
   return (
     (!status || todo.status === status) &&
     (!conversation || todo.conversation_id === listId) &&
     (!agent || todo.agent_id === agent) &&
     (!proof || todo.proof === proof) &&
+    (!priority || todo.priority === priority) &&
+    (!label || todo.labels?.includes(label)) &&
+    (!overdue || isOverdue(todo)) &&
     (!q || hasWords(todo, q))
   );
 }
@@ -123,9 +137,9 @@ function Search() {
   />`;
 }
 
-/** `agents`: those that have todos on the board. */
-export function Filters({ agents }) {
-  const { status = "", conversation = "", agent = "", proof = "" } = filters.value;
+/** `agents` and `labels`: those of the todos on the board. */
+export function Filters({ agents, labels }) {
+  const { status = "", conversation = "", agent = "", proof = "", priority = "", label = "", overdue = "" } = filters.value;
   const conversationOptions = [
     ["", "All conversations"],
     [TENANT_WIDE, "Tenant-wide"],
@@ -133,7 +147,10 @@ export function Filters({ agents }) {
   ];
   if (conversation && !conversationOptions.some(([name]) => name === conversation))
     conversationOptions.push([conversation, formatTitle({ id: conversation, title: "" })]); // older than those that are listed
-  const agentOptions = [["", "All agents"], ...[...new Set([...agents, ...(agent ? [agent] : [])])].sort().map((id) => [id, id])];
+  const list = (names, chosen) => [...new Set([...names, ...(chosen ? [chosen] : [])])].sort().map((name) => [name, name]);
+  const agentOptions = [["", "All agents"], ...list(agents, agent)];
+  const labelOptions = [["", "All labels"], ...list(labels, label)];
+  const priorityOptions = [["", "Any priority"], ...PRIORITIES.map((name) => [name, name])];
   const statusOptions = [["", "All statuses"], ...STATUSES.map((name) => [name, LABELS[name]])];
   const proofOptions = [["", "Any proof"], ...PROOFS.map((name) => [name, name === "none" ? "without checks" : name])];
   return html`<div class="filters" role="group" aria-label="Filters">
@@ -147,6 +164,12 @@ export function Filters({ agents }) {
     />
     <${Select} label="Agent" value=${agent} options=${agentOptions} onChoose=${(value) => choose("agent", value)} />
     <${Select} label="Proof" value=${proof} options=${proofOptions} onChoose=${(value) => choose("proof", value)} />
+    <${Select} label="Priority" value=${priority} options=${priorityOptions} onChoose=${(value) => choose("priority", value)} />
+    ${
+      labelOptions.length > 1 &&
+      html`<${Select} label="Label" value=${label} options=${labelOptions} onChoose=${(value) => choose("label", value)} />`
+    }
+    <${Select} label="Due" value=${overdue} options=${DUE_OPTIONS} onChoose=${(value) => choose("overdue", value)} />
     ${
       isFiltered.value &&
       html`<button class="btn ghost small" onClick=${() => applyFilters("")}><${Icon} name="close" />Clear</button>`

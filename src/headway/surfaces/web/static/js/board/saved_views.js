@@ -27,24 +27,27 @@ export const { load: loadViews, onChange: onViewEvent } = createLiveList(
 );
 
 /** The filters of a view as the address has them. What this page does not know is ignored. */
-export function formatView({ filters: { status, conversation_id, agent_id, proof, q } }) {
-  return formatFilters(parseFilters(formatFilters({ status, conversation: conversation_id, agent: agent_id, proof, q })));
+export function formatView({ filters: { conversation_id, agent_id, overdue, ...others } }) {
+  const stored = { ...others, conversation: conversation_id, agent: agent_id, overdue: overdue && "1" };
+  return formatFilters(parseFilters(formatFilters(stored)));
 }
 
 /** The filters in the address as a view stores them. */
 function describeFilters() {
-  const { status, conversation, agent, proof, q } = filters.value;
+  const { conversation, agent, overdue, ...others } = filters.value;
   const conversation_id = conversation && (Number(conversation) || conversation);
-  return { status, conversation_id, agent_id: agent, proof, q };
+  return { ...others, conversation_id, agent_id: agent, ...(overdue && { overdue: true }) };
 }
 
 /** What a view shows, in words. */
 export function summarize(view) {
-  const { status, conversation, agent, proof, q } = parseFilters(formatView(view));
+  const { status, conversation, agent, proof, priority, label, overdue, q } = parseFilters(formatView(view));
   const find = (id) => conversations.value.find((one) => String(one.id) === id);
   const list = conversation === "tenant" ? "tenant-wide" : conversation && formatTitle(find(conversation) ?? { id: conversation });
   const proven = proof === "none" ? "without checks" : proof && `proof: ${proof}`;
-  return [LABELS[status], list, agent, proven, q && `“${q}”`].filter(Boolean).join(" · ");
+  return [LABELS[status], list, agent, proven, priority && `${priority} priority`, label, overdue && "overdue", q && `“${q}”`]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 const findSame = () => isFiltered.value && views.value?.find((view) => formatView(view) === filterText.value);

@@ -8,6 +8,7 @@ import { describeCompletion, describeProof, ProofMark } from "../work/proof.js";
 import { Receipts } from "../work/receipts.js";
 import { listChoices } from "../work/statuses.js";
 import { askToDelete, changeTodo, checkedIds } from "../work/todo_changes.js";
+import { FieldEditors } from "../work/todo_fields.js";
 import { Why } from "../work/why.js";
 import { closeTodo, refusal, shownId } from "./address.js";
 import { Comments } from "./comments.js";
@@ -57,6 +58,7 @@ function Content({ todo, receipts, neighbours }) {
   return html`<${State} todo=${todo} isChecking=${isChecking} />
     ${refused && html`<${Failures} key=${refused.failures} id=${todo.id} failures=${refused.failures} />`}
     <${Actions} todo=${todo} isChecking=${isChecking} />
+    <${FieldEditors} todo=${todo} />
     <${TextField} todo=${todo} name="description" label="Description" />
     <${TextField} todo=${todo} name="completion_criteria" label="Done when" />
     <${TextField} todo=${todo} name="outcome" label="Outcome" clears />

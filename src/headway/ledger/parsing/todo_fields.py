@@ -1,0 +1,133 @@
+"""The fields of a todo that say how urgent it is and what it belongs to. Every surface takes them from FIELDS: their rules, how
+they are stored, and how people write them (`priority:high due:2026-12-01 label:home`)."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from headway.ledger import text
+from headway.ledger.errors import Invalid
+from headway.ledger.parsing.calendar_time import LATEST_SECOND, format_time, parse_time
+
+Priority = Literal["urgent", "high", "normal", "low"]
+
+PRIORITIES: Final[tuple[Priority, ...]] = get_args(Priority)  # stored as their places, which is how they are ordered
+NORMAL: Final = PRIORITIES.index("normal")
+NO_DUE: Final = (LATEST_SECOND + 1) * 1000  # after every time, so that todos without one come last
+LABELS_LIMIT: Final = 20
+LABEL_LIMIT: Final = 50
+LABEL_PATTERN: Final = rf'^[^{text.CONTROLS}"]*[^{text.CONTROLS}{text.SPACES}"][^{text.CONTROLS}"]*$'
+SEPARATOR: Final = "\n"  # around each stored label, so that a query can look for a whole one
+WORD: Final = re.compile(r'(priority|due|label):("[^"]*"|\S+)')
+
+
+class TodoField(NamedTuple):
+    """A field, as surfaces offer it."""
+
+    name: str  # in documents: labels
+    word: str  # in options and texts, where each has one value: --label home, label:home
+    metavar: str
+    meaning: str
+    default: Any  # as it is stored
+    parse: Callable[[Any], Any]  # what a caller gives, as JSON or text. Returns what is stored, or raises Invalid
+    format: Callable[[Any], tuple[str, ...]]  # what is stored, as people write it
+    is_list: bool = False
+
+
+def parse_priority(value: Any) -> int:
+    if value not in PRIORITIES:
+        raise Invalid(f"priority must be {', '.join(PRIORITIES[:-1])} or {PRIORITIES[-1]}.")
+    return PRIORITIES.index(value)
+
+
+def parse_due(value: Any) -> int:
+    return NO_DUE if value in (None, "") else parse_time(value, "due") * 1000
+
+
+def parse_labels(value: Any) -> str:
+    if not isinstance(value, list | tuple):
+        raise Invalid("labels must be a list of texts.")
+    labels = sorted({check_label(label) for label in value})
+    if len(labels) > LABELS_LIMIT:
+        raise Invalid(f"A todo has at most {LABELS_LIMIT} labels; these are {len(labels)}.")
+    return "".join(f"{SEPARATOR}{label}" for label in labels) + SEPARATOR if labels else ""
+
+
+def check_label(label: Any) -> str:
+    if not isinstance(label, str):
+        raise Invalid("A label must be text.")
+    if '"' in label:
+        raise Invalid("A label must not contain quotation marks.")
+    name = text.check_name(label, "label")
+    if len(name) > LABEL_LIMIT:
+        raise Invalid(f"A label has at most {LABEL_LIMIT} characters; this one has {len(name)}.")
+    return name
+
+
+def list_labels(stored: str) -> list[str]:
+    return stored.split(SEPARATOR)[1:-1] if stored else []
+
+
+FIELDS: Final = (
+    TodoField(
+        "priority",
+        "priority",
+        "WORD",
+        "How urgent it is: urgent, high, normal or low",
+        NORMAL,
+        parse_priority,
+        lambda place: () if place == NORMAL else (PRIORITIES[place],),
+    ),
+    TodoField(
+        "due",
+        "due",
+        "TIME",
+        "When it should be done: 2026-12-01, 2026-12-01T14:00Z or epoch seconds",
+        NO_DUE,
+        parse_due,
+        lambda at: () if at == NO_DUE else (format_time(at // 1000),),
+    ),
+    TodoField(
+        "labels", "label", "TEXT", "What it belongs to", "", parse_labels, lambda stored: tuple(list_labels(stored)), is_list=True
+    ),
+)
+FIELDS_BY_WORD: Final = {field.word: field for field in FIELDS}
+
+
+def parse_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse the fields that a document has. Null is as if the field were absent."""
+    return {field.name: field.parse(document[field.name]) for field in FIELDS if document.get(field.name) is not None}
+
+
+def parse_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Parse fields from pairs such as ("label", "home"). The last value counts, unless the field is a list. Empty text clears."""
+    values: dict[str, list[str]] = {}
+    for word, value in words:
+        values.setdefault(word, []).append(value)
+    fields = [(FIELDS_BY_WORD[word], given) for word, given in values.items()]
+    return {field.name: field.parse([*filter(None, given)] if field.is_list else given[-1]) for field, given in fields}
+
+
+def cut_words(line: str) -> tuple[str, dict[str, Any]]:
+    """Cut the fields from the end of a line: `Buy milk priority:high label:home`. Returns the rest and the parsed fields."""
+    words: list[tuple[str, str]] = []
+    while match := WORD.fullmatch(line, find_last_word(line)):
+        words.insert(0, (match[1], match[2].strip('"')))
+        line = line[: match.start()].rstrip()
+    return line, parse_words(words)
+
+
+def find_last_word(line: str) -> int:
+    """Return where the last word begins. A value in quotation marks may have spaces."""
+    end = line.rfind(':"') if line.endswith('"') else len(line)
+    return line.rfind(" ", 0, max(end, 0)) + 1
+
+
+def list_words(todo: Any) -> list[tuple[str, str]]:
+    """List the fields that a todo has set, as pairs such as ("label", "home")."""
+    return [(field.word, value) for field in FIELDS for value in field.format(getattr(todo, field.name))]
+
+
+def format_words(todo: Any) -> str:
+    """Return the fields that a todo has set, as people write them, with a space before each."""
+    return "".join(f' {word}:"{value}"' if " " in value else f" {word}:{value}" for word, value in list_words(todo))
