@@ -48,6 +48,9 @@ def test_views_are_saved_listed_by_name_changed_and_deleted(desk: TenantHarness)
         "conversation_id": "tenant",
         "agent_id": None,
         "proof": None,
+        "priority": None,
+        "label": None,
+        "overdue": None,
         "q": None,
     }
 

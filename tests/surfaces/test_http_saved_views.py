@@ -9,11 +9,13 @@ from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client
 from tests.tables import each_row
 
-NO_FILTERS = {"status": None, "conversation_id": None, "agent_id": None, "proof": None, "q": None}
+NAMES = ("status", "conversation_id", "agent_id", "proof", "q", "priority", "label", "overdue")
+NO_FILTERS = dict.fromkeys(NAMES)
 
 
 def test_a_view_is_saved_listed_changed_and_deleted(client: Client) -> None:
-    filters = {"status": "cancelled", "conversation_id": "tenant", "agent_id": "ci", "proof": "broken", "q": "deploy"}
+    texts = {"status": "cancelled", "conversation_id": "tenant", "agent_id": "ci", "proof": "broken", "q": "deploy"}
+    filters = {**texts, "priority": "high", "label": "home", "overdue": True}
     with open_stream(client) as stream:
         view = client.ok("POST", "/v1/views", 201, json={"name": "Broken", "filters": filters})["view"]
         listed = client.ok("GET", "/v1/views")

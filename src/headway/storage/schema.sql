@@ -793,6 +793,16 @@ CREATE TABLE guard_rules (
 
 CREATE INDEX guard_rules_of_folder ON guard_rules (tenant_id, folder, id);
 
+CREATE INDEX todos_next_in_list ON todos (tenant_id, conversation_id, priority, due, position, id)
+    WHERE status = 'pending' AND blocked_by = 0 AND turn_id IS NULL;
+
+CREATE INDEX todos_next ON todos (tenant_id, priority, due, position, id)
+    WHERE status = 'pending' AND blocked_by = 0 AND turn_id IS NULL;
+
+CREATE INDEX todos_with_labels ON todos (tenant_id, id) WHERE labels <> '';
+
+CREATE INDEX todos_with_due ON todos (tenant_id, due) WHERE due < 253402300800000 AND completed_at = 0;
+
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('conversations', 0, 1, 0);

@@ -220,7 +220,7 @@ class TodoFilter(TodoFieldFilters, QueryModel):
         bool,
         Field(strict=True, description="only open todos whose `due` has passed"),
         BeforeValidator(lambda value: parse_boolean({"1": "true", "0": "false"}.get(value, value))),
-        WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}]}),
+        WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 1}]}),
     ] = False
 
     def selection(self, now: int, status: str | None = None) -> Selection:

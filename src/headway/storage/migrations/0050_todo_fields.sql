@@ -3,12 +3,12 @@
 ALTER TABLE todos ADD COLUMN priority BIGINT NOT NULL DEFAULT 2;
 ALTER TABLE todos ADD COLUMN due BIGINT NOT NULL DEFAULT 253402300800000;
 ALTER TABLE todos ADD COLUMN labels TEXT NOT NULL DEFAULT '';
-DROP INDEX todos_ready_in_list;
-DROP INDEX todos_ready;
-CREATE INDEX todos_ready_in_list ON todos (tenant_id, conversation_id, priority, due, position, id)
+CREATE INDEX todos_next_in_list ON todos (tenant_id, conversation_id, priority, due, position, id)
     WHERE status = 'pending' AND blocked_by = 0 AND turn_id IS NULL;
-CREATE INDEX todos_ready ON todos (tenant_id, priority, due, position, id)
+CREATE INDEX todos_next ON todos (tenant_id, priority, due, position, id)
     WHERE status = 'pending' AND blocked_by = 0 AND turn_id IS NULL;
 -- Few todos have labels or a date: lists filtered by them need not read the others.
 CREATE INDEX todos_with_labels ON todos (tenant_id, id) WHERE labels <> '';
 CREATE INDEX todos_with_due ON todos (tenant_id, due) WHERE due < 253402300800000 AND completed_at = 0;
+DROP INDEX todos_ready_in_list;
+DROP INDEX todos_ready;
