@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
@@ -25,8 +25,11 @@ Answer = Say | Call
 class ScriptedProvider:
     """Each request with tools takes the next answer of the script; after the last one, the last is repeated."""
 
-    def __init__(self, answers: list[Answer]) -> None:
+    def __init__(self, answers: list[Answer], hold_at: int = 0) -> None:
         self.answers = answers
+        self.hold_at = hold_at  # the number of the request that gets no answer before `release`; 0: none
+        self.is_held = threading.Event()
+        self.released = threading.Event()
         self.requests: list[dict[str, Any]] = []  # those that took an answer of the script
         self.lock = threading.Lock()
         self.url = ""
@@ -37,7 +40,19 @@ class ScriptedProvider:
                 return 0, Say("ok")
             self.requests.append(request)
             number = len(self.requests)
-            return number, self.answers[min(number, len(self.answers)) - 1]
+        if number == self.hold_at:
+            self.is_held.set()
+            self.released.wait()
+        return number, self.answers[min(number, len(self.answers)) - 1]
+
+    def release(self) -> None:
+        self.released.set()
+
+    @property
+    def texts(self) -> list[str]:
+        """What each request ended with: the prompt, the result of a call, or what a hook said."""
+        messages = (request.get("messages") or request.get("input") or request.get("contents") for request in self.requests)
+        return [json.dumps(found[-1], ensure_ascii=False) for found in messages if found]
 
 
 def has_tools(request: dict[str, Any]) -> bool:
@@ -46,8 +61,8 @@ def has_tools(request: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def serve(answers: list[Answer]) -> Iterator[ScriptedProvider]:
-    provider = ScriptedProvider(answers)
+def serve(answers: list[Answer], hold_at: int = 0) -> Iterator[ScriptedProvider]:
+    provider = ScriptedProvider(answers, hold_at)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -80,8 +95,9 @@ def serve(answers: list[Answer]) -> Iterator[ScriptedProvider]:
             self.send_response(200)
             self.send_header("content-type", content_type)
             self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            with suppress(BrokenPipeError, ConnectionResetError):  # the assistant was killed
+                self.end_headers()
+                self.wfile.write(data)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     provider.url = f"http://127.0.0.1:{server.server_port}"
@@ -90,6 +106,7 @@ def serve(answers: list[Answer]) -> Iterator[ScriptedProvider]:
     try:
         yield provider
     finally:
+        provider.release()
         server.shutdown()
         server.server_close()
 
