@@ -101,3 +101,13 @@ def test_rules_belong_to_a_project_and_need_a_check(headway: Shell, tmp_path: Pa
     assert headway.json("guard", "list")["rules"] == [rule]
     assert headway("guard", "rm", "77").code == 3
     assert headway.ok("guard", "status") == "No session in this project has planned anything yet.\n"
+
+
+def test_a_named_home_is_the_home_of_the_hooks(headway: Shell, tmp_path: Path) -> None:
+    home = tmp_path / "elsewhere"
+    content = headway.json("guard", "install", "claude-code", "--home", str(home))["content"]
+    command = json.loads(content)["hooks"]["Stop"][0]["hooks"][0]["command"]
+    assert command.startswith(f"env HEADWAY_HOME={home} ")
+    assert (home / "headway.db").exists()
+    assert not (headway.folder / ".headway").exists()
+    assert headway("guard", "list", "--tenant", "acme").code == 2

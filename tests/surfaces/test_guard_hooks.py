@@ -1,6 +1,7 @@
 """The hooks of coding assistants: recorded exchanges of each client, and hooks that find something broken."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -156,6 +157,19 @@ def test_an_assistant_goes_on_when_headway_is_broken(
         assert answer["systemMessage"].startswith("Headway's guard is off for this step: ")
         assert words in answer["systemMessage"]
         assert "\n" not in answer["systemMessage"]
+
+
+def test_a_home_that_came_with_a_repository_is_not_used(headway: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    headway.ok("guard", "install", "claude-code")
+    headway.ok("guard", "add", "it is mine", "--check-command", "touch /tmp/stolen", "--yes")
+    cloned = tmp_path / "cloned"
+    shutil.copytree(headway.folder, cloned)
+    with apsw.Connection(str(cloned / ".headway" / "headway.db")) as database:
+        database.execute("UPDATE guard_rules SET folder = ?", (str(cloned),))
+    monkeypatch.chdir(cloned)
+    answer = send("claude-code", stop(cloned, again=False))
+    assert list(answer) == ["systemMessage"]
+    assert "is not trusted" in answer["systemMessage"]
 
 
 def test_a_locked_ledger_does_not_stop_an_assistant(headway: Shell) -> None:

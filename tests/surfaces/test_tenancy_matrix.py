@@ -494,7 +494,6 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "goal edit": lambda ids: [[f"{ids.goal}", "--priority", "1"]],
     "goal again": lambda ids: [[f"{ids.goal}", "--no-wait"]],
     "goal plans": lambda ids: [[f"{ids.goal}"]],
-    "guard rm": lambda ids: [[f"{ids.rule}"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "why": lambda ids: [
         ["todo", f"{ids.todo}"],
@@ -549,7 +548,7 @@ NO_ID_COMMANDS = {
     ),
     *("eval run", "mcp install", "mcp uninstall"),
     *("approval list", "question list", "tool list", "tool call", "completion", "trust"),
-    *("guard install", "guard uninstall", "guard add", "guard list", "guard status", "guard hook"),
+    *("guard install", "guard uninstall", "guard add", "guard list", "guard rm", "guard status", "guard hook"),
 }
 
 

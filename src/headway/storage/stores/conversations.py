@@ -252,9 +252,10 @@ def move_plan(tx: Transaction, tenant_id: int, todos: Sequence[Todo], turn_id: s
 
 
 def find_last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str | None:
-    """Return the id of the turn that started last."""
+    """Return the id of the turn that started last, without the plans of an assistant's sub-agents."""
     row = tx.one(
-        "SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ? ORDER BY started_at DESC LIMIT 1",
+        """SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ? AND client_agent = ''
+           ORDER BY started_at DESC LIMIT 1""",
         tenant_id,
         conversation_id,
     )

@@ -12,12 +12,13 @@ from headway.ledger.guard.texts import count_items
 from headway.ledger.guard.values import CLIENT_TITLES, GuardRule
 from headway.surfaces.cli.check_options import check_options, read_checks
 from headway.surfaces.cli.commands.guard.installing import CLIENT, enter_home, install, uninstall
-from headway.surfaces.cli.context import CommandGroup, Invocation, pass_invocation
+from headway.surfaces.cli.context import CommandGroup, Invocation, UnusedFlags, pass_invocation
 from headway.surfaces.guard.hook import run as run_hook
 
 
 @click.group(
     cls=CommandGroup,
+    unused=UnusedFlags(("tenant", "conversation"), "uses the local tenant"),
     examples=("headway guard install claude-code", "headway guard add 'The tests pass' --check-command 'pytest -q'"),
 )
 def guard() -> None:

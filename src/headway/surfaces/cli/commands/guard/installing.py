@@ -31,10 +31,11 @@ def install(invocation: Invocation, client: str, *, for_user: bool, print_only: 
     """Install the guard into an assistant.
 
     CLIENT is claude-code, codex, gemini, opencode or cursor. The hooks use the home of the project that the assistant works in: the
-    nearest .headway, from its folder upwards. This command creates one here if there is none; with --user, in your home folder.
+    nearest .headway, from its folder upwards, or the one that --home names here. This command creates one here if there is none;
+    with --user, in your home folder.
     Other entries of the file stay as they are.
     """
-    file = find_guard_file(client, for_user=for_user)
+    file = find_guard_file(invocation, client, for_user=for_user)
     is_new = False
     if not print_only:
         open_home(invocation, for_user=for_user)
@@ -61,17 +62,19 @@ def install(invocation: Invocation, client: str, *, for_user: bool, print_only: 
 @pass_invocation
 def uninstall(invocation: Invocation, client: str, *, for_user: bool) -> None:
     """Remove the guard from an assistant. What was recorded stays."""
-    file = find_guard_file(client, for_user=for_user)
+    file = find_guard_file(invocation, client, for_user=for_user)
     was_there = file.uninstall()
     place = text.to_one_line(str(file.path))
     message = f"Removed from {place}." if was_there else f"{place} does not have the guard. Nothing was changed."
     invocation.answer({"client": client, "file": str(file.path), "changed": was_there}, lambda: click.echo(message))
 
 
-def find_guard_file(client: str, *, for_user: bool) -> GuardFile:
+def find_guard_file(invocation: Invocation, client: str, *, for_user: bool) -> GuardFile:
+    """Return the file of a client. A home that is named with --home is the home of its hooks."""
     project = None if for_user else Path.cwd()
     known = CLIENTS[client]
-    return GuardFile(known, known.find_file(project, Path.home(), get_environment()), tuple(find_program()))
+    named_home = () if invocation.home is None else ("env", f"HEADWAY_HOME={os.path.abspath(invocation.home)}")
+    return GuardFile(known, known.find_file(project, Path.home(), get_environment()), (*named_home, *find_program()))
 
 
 def open_home(invocation: Invocation, *, for_user: bool) -> None:
