@@ -39,10 +39,11 @@ class Assistant:
 
     def prepare_home(self) -> None:
         if self.client == "codex":
-            (self.home / ".codex").mkdir(parents=True)
-            (self.home / ".codex" / "config.toml").write_text(f'[projects."{self.project}"]\ntrust_level = "trusted"\n')
+            (self.home / ".codex").mkdir(parents=True, exist_ok=True)
+            with (self.home / ".codex" / "config.toml").open("a") as config:
+                config.write(f'[projects."{self.project}"]\ntrust_level = "trusted"\n')
         if self.client == "gemini":
-            (self.home / ".gemini").mkdir(parents=True)
+            (self.home / ".gemini").mkdir(parents=True, exist_ok=True)
             settings = {
                 "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
                 "privacy": {"usageStatisticsEnabled": False},
@@ -138,6 +139,8 @@ class Assistant:
             "OPENCODE_CONFIG_CONTENT": json.dumps(opencode),
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         }
 
     def work(self, answers: list[Answer], session: str = "", kill_at: int = 0) -> ScriptedProvider:

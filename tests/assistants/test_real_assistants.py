@@ -19,13 +19,17 @@ DONE_PLAN = (("Write a", DONE), ("Write b", DONE), ("Write c", DONE))
 pytestmark = [pytest.mark.compatibility, pytest.mark.parametrize("client", CLIENTS)]
 
 
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home folder of the user who starts them. opencode takes minutes for its first start with a new one."""
+    return tmp_path_factory.mktemp("user")
+
+
 @pytest.fixture
-def assistant(client: str, headway: Shell, tmp_path: Path) -> Assistant:
+def assistant(client: str, headway: Shell, user: Path) -> Assistant:
     (headway.folder / ".git").mkdir()
     headway.ok("guard", "install", client)
-    home = tmp_path / "user"
-    home.mkdir()
-    return Assistant(client, install_packages("assistants"), headway.folder, home)
+    return Assistant(client, install_packages("assistants"), headway.folder, user)
 
 
 def get_sessions(headway: Shell) -> list[dict[str, Any]]:
