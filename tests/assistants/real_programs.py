@@ -7,7 +7,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,13 @@ BINARIES: Final = {
     "gemini": "@google/gemini-cli/bundle/gemini.js",
     "opencode": "opencode-linux-x64/bin/opencode",
 }
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
 
 
 class Assistant:
@@ -143,9 +150,11 @@ class Assistant:
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         }
 
-    def work(self, answers: list[Answer], session: str = "", kill_at: int = 0) -> ScriptedProvider:
+    def work(
+        self, answers: list[Answer], session: str = "", kill_at: int = 0, until: Callable[[], bool] = lambda: True
+    ) -> ScriptedProvider:
         """Let the assistant answer a prompt with these answers of its model. With `kill_at`, the process is killed when it asks
-        for the answer of this number."""
+        for the answer of this number. A server, which does not end by itself, is stopped when `until` holds."""
         with serve(answers, hold_at=kill_at) as provider:
             if self.client == "opencode":
                 with socket.socket() as free:
@@ -163,6 +172,7 @@ class Assistant:
             try:
                 if self.client == "opencode":
                     self.prompt_server(provider, session, len(answers))
+                    wait_until(lambda: provider.is_held.is_set() or until())
                 elif kill_at:
                     assert provider.is_held.wait(PATIENCE_S)
                 else:
@@ -178,13 +188,8 @@ class Assistant:
         """Send a prompt to opencode's server, and wait until all its model's answers are used and it is idle."""
         session = session or self.request("/session", {"title": "work"})["id"]
         self.request(f"/session/{session}/prompt_async", {"parts": [{"type": "text", "text": "Do the work."}]})
-        deadline = time.monotonic() + PATIENCE_S
-        while len(provider.requests) < count and not provider.is_held.is_set():
-            assert time.monotonic() < deadline
-            time.sleep(POLL_S)
-        while not provider.is_held.is_set() and self.is_busy(session):
-            assert time.monotonic() < deadline
-            time.sleep(POLL_S)
+        wait_until(lambda: provider.is_held.is_set() or len(provider.requests) >= count)
+        wait_until(lambda: provider.is_held.is_set() or not self.is_busy(session))
 
     def is_busy(self, session: str) -> bool:
         return session in self.request("/session/status", None)

@@ -52,7 +52,8 @@ def test_done_after_one_of_three_items_is_sent_back(assistant: Assistant, headwa
 
 def test_a_failing_check_is_sent_back_with_its_output(assistant: Assistant, headway: Shell) -> None:
     headway.ok("guard", "add", "the notes exist", "--check-command", "cat notes.txt", "--yes")
-    provider = assistant.work([Say("All done."), assistant.run_shell("echo hello > notes.txt"), Say("Now it is done.")])
+    script: list[Answer] = [Say("All done."), assistant.run_shell("echo hello > notes.txt"), Say("Now it is done.")]
+    provider = assistant.work(script, until=lambda: '"proven"' in headway.ok("todo", "list", "--all", "--json"))
     assert any("cat: notes.txt: No such file or directory" in text for text in provider.texts)
     (todo,) = headway.json("todo", "list", "--all")["todos"]
     assert (todo["subject"], todo["status"], todo["proof"]) == ("the notes exist", "completed", "proven")
@@ -60,7 +61,8 @@ def test_a_failing_check_is_sent_back_with_its_output(assistant: Assistant, head
 
 
 def test_a_model_that_never_finishes_may_stop_after_three_refusals(assistant: Assistant, headway: Shell) -> None:
-    provider = assistant.work([*assistant.write_list(("Write a", TODO)), *[Say("All done.")] * 4])
+    script: list[Answer] = [*assistant.write_list(("Write a", TODO)), *[Say("All done.")] * 4]
+    provider = assistant.work(script, until=lambda: get_sessions(headway)[0]["outcome"] is not None)
     assert sum("You are not done" in text for text in provider.texts) == 3
     (session,) = get_sessions(headway)
     assert (session["outcome"], session["refusals"], [item["title"] for item in session["open"]]) == ("incomplete", 3, ["Write a"])
