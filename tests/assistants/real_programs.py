@@ -143,6 +143,7 @@ class Assistant:
             "GEMINI_API_KEY": "scripted",
             "GOOGLE_GEMINI_BASE_URL": url,
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "GEMINI_CLI_NO_RELAUNCH": "true",  # it would start itself again, and a kill would leave that process
             "OPENCODE_CONFIG_CONTENT": json.dumps(opencode),
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
