@@ -300,13 +300,13 @@ def test_the_documented_backup_contains_every_tenant(postgres_url: str, ours: Te
     assert "rival" in dump.stdout
 
 
-def test_security_md_lists_everything_that_sees_more_than_one_tenant() -> None:
+def test_tenancy_md_lists_everything_that_sees_more_than_one_tenant() -> None:
     """A new use has to be added to the table there, with the reason."""
     source = ROOT / "src" / "headway"
     defining = {"storage/transaction.py", "storage/database.py"}
     paths = {str(path.relative_to(source)): path.read_text() for path in source.rglob("*.py")}
     used = {name for name, text in paths.items() if UNRESTRICTED.search(text)} - defining
-    section = (ROOT / "docs" / "security.md").read_text().partition("### Row-level security")[2].partition("\n#")[0]
+    section = (ROOT / "docs" / "internals" / "tenancy.md").read_text().partition("### Row-level security")[2].partition("\n#")[0]
 
     assert set(re.findall(r"^\| `([a-z_/]+\.py)`", section, re.MULTILINE)) == used
 

@@ -1,4 +1,4 @@
-"""Every statement of the stores names the tenant. Those that work for all tenants are listed in docs/security.md."""
+"""Every statement of the stores names the tenant. Those that work for all tenants are listed in docs/internals/tenancy.md."""
 
 import ast
 import importlib
@@ -99,7 +99,7 @@ def tables(sqlite_url: str) -> set[str]:
         return set(database.read(list_tables))
 
 
-def test_every_statement_names_the_tenant_except_those_that_security_md_lists(tables: set[str]) -> None:
+def test_every_statement_names_the_tenant_except_those_that_tenancy_md_lists(tables: set[str]) -> None:
     paths = [*STORAGE.glob("*.py"), *STORAGE.glob("stores/**/*.py"), *STORAGE.glob("postgres/*.py")]
     trees = {path: ast.parse(path.read_text()) for path in sorted(paths)}
     parts = {name for tree in trees.values() for name in list_embedded(tree)}  # checked in the statements that contain them
@@ -112,7 +112,9 @@ def test_every_statement_names_the_tenant_except_those_that_security_md_lists(ta
                 statements += 1
                 if unbound := find_unbound(text, tables):
                     cross_tenant.setdefault(f"{path.stem}.{place}", []).extend(unbound)
-    section = (ROOT / "docs" / "security.md").read_text().partition("### Statements over all tenants")[2].partition("\n#")[0]
+    section = (
+        (ROOT / "docs" / "internals" / "tenancy.md").read_text().partition("### Statements over all tenants")[2].partition("\n#")[0]
+    )
     listed = set(re.findall(r"`([a-z_]+\.[a-zA-Z_]+)`", section))
 
     assert statements > 200

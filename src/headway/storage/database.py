@@ -194,7 +194,7 @@ class TenantView(NamedTuple):
 
 
 class UnrestrictedView(NamedTuple):
-    """A database whose transactions see and write the rows of every tenant. docs/security.md lists who uses it."""
+    """A database whose transactions see and write the rows of every tenant. docs/internals/tenancy.md lists who uses it."""
 
     database: "Database"
 
