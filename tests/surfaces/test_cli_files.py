@@ -24,7 +24,7 @@ def record(headway: Shell, path: str, content: bytes, run_id: str = "") -> str:
 
 
 def test_files_are_listed_shown_read_and_compared(headway: Shell, tmp_path: Path) -> None:
-    assert headway.ok("files", "list") == "no files\n"
+    assert headway.ok("files", "list") == "no files recorded\n"
     record(headway, "docs/plan.md", b"one\ntwo\n", "1")
     file_id = record(headway, "docs/plan.md", b"one\n2\n", "2")
     record(headway, "photo.bin", b"\xff\xfe")
@@ -32,7 +32,7 @@ def test_files_are_listed_shown_read_and_compared(headway: Shell, tmp_path: Path
     (line,) = headway.ok("files", "list", "--path", "docs", "--search", "PLAN").splitlines()
     assert line.split("\t")[:3] == [file_id, "2", "6 bytes"]
     assert line.endswith("\tresearcher with write_file\tdocs/plan.md")
-    assert headway.ok("files", "list", "--role", "writer") == "no files\n"
+    assert headway.ok("files", "list", "--role", "writer") == "no files recorded\n"
     assert get_error_line(headway("files", "list", "--sub-goal", "7"), 3) == "headway: No sub-goal #7."
     shown = headway.ok("files", "show", "docs/plan.md").splitlines()
     assert [row.split("\t")[:3] for row in shown[1:]] == [["2", "written", "6 bytes"], ["1", "written", "8 bytes"]]

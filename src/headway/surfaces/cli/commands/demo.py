@@ -165,7 +165,7 @@ def pursue_goal(demo: DemoRunner) -> dict[str, Any]:
     demo.say("The goal becomes a graph. Sub-agents work in parallel, and each outcome is evaluated.")
     demo.run("goal", "add", GOAL)
     demo.say("Three sub-agents did the work, started by one main agent:")
-    demo.run("agents", "list", "--goal", "1")
+    demo.run("agent", "list", "--goal", "1")
     return find_goal_summary(demo, 1)
 
 

@@ -75,7 +75,7 @@ def list_files(
             found = found + page.files
     document = page._replace(files=found).as_json()
     rows = [(file["id"], *list_cells(file["version"]), name_file(file)) for file in document["files"]]
-    invocation.answer(document, lambda: print_table(HEADINGS, rows, "no files", more=bool(page.next_cursor)))
+    invocation.answer(document, lambda: print_table(HEADINGS, rows, "no files recorded", more=bool(page.next_cursor)))
 
 
 @files.command()
