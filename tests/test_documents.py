@@ -299,3 +299,10 @@ def test_a_requirement_without_a_test_would_be_found() -> None:
         "`tests/test_nothing.py::test_every_link_leads_somewhere`",
     ):
         assert not is_test(wrong), wrong
+
+
+def test_requests_of_curl_send_json_as_such() -> None:
+    """The server refuses the type that `curl -d` declares: a page of another site could send it."""
+    lines = [(page.name, line) for page in PAGES for line in read_page(page).splitlines() if re.match(r"\$ .*\bcurl\b.* -d ", line)]
+    assert len([line for page in PAGES for line in read_page(page).splitlines() if "curl" in line and "--json" in line]) >= 6
+    assert [pair for pair in lines if "application/json" not in pair[1].lower()] == []

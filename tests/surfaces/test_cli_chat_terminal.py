@@ -169,6 +169,35 @@ def test_a_chat_continues_until_ctrl_d(talker: Shell, model: ModelServer) -> Non
     ]
 
 
+def test_lines_with_a_slash_are_commands_and_not_paid_messages(talker: Shell, model: ModelServer) -> None:
+    model.script = lambda request: text(f"heard {request.last} as {request.body['model']}")
+    with talker.seated("chat", "-m", "openai-chat:second", width=120) as terminal:
+        assert terminal.sees("Chatting with openai-chat:second. /help lists the commands")
+        for typed, seen in (
+            ("/help", "start a new conversation"),
+            ("/attahc photo.png", "Unknown command /attahc. There are /attach, /clear, /continue, /exit, /help, /model."),
+            ("hello", "heard hello as second"),
+            ("/model openai-chat:third", "The model is openai-chat:third."),
+            ("/clear", "A new conversation begins."),
+            (" /etc is a folder", "heard /etc is a folder as third"),
+        ):
+            assert terminal.sees(PROMPT)
+            terminal.type(f"{typed}\n")
+            assert terminal.sees(seen)
+        assert terminal.sees(PROMPT)
+        terminal.type("exit\n")
+        assert terminal.leave().code == 0
+    assert [request.last for request in model.requests] == ["hello", "/etc is a folder"]
+    assert count_conversations(talker) == 2
+
+    with talker.seated("chat", "-c", width=120) as terminal:
+        assert terminal.sees("Continuing conversation 2: /etc is a folder")
+        assert terminal.sees("assistant › heard /etc is a folder as third")
+        assert terminal.sees(PROMPT)
+        terminal.type("/exit\n")
+        assert terminal.leave().code == 0
+
+
 def test_a_talk_outlives_a_turn_that_fails(talker: Shell, model: ModelServer) -> None:
     model.script = reply_in_order(error(400, "not today"), text("better now"))
     with talker.seated("chat") as terminal:

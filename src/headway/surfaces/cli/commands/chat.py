@@ -15,15 +15,15 @@ from headway.actions import conversations, halts, jobs, run_ends, runs, turns, v
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
 from headway.feed_channel import TENANT_MOVED, FeedReader
-from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import AttachmentRefused, Halted, HeadwayError, Invalid, TurnEnded, WrongCell
+from headway.ledger.errors import Halted, HeadwayError, TurnEnded, WrongCell
 from headway.ledger.job import Job
-from headway.ledger.run import REHEARSAL_MODEL, TurnMode
+from headway.ledger.run import TurnMode
 from headway.ledger.scope import Scope
 from headway.settings import Settings
 from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction
+from headway.surfaces.cli.chat_prompt import introduce, is_command, parse_message, run_prompt_loop
 from headway.surfaces.cli.context import (
     SENDER,
     UNFINISHED_EXIT_CODE,
@@ -36,7 +36,6 @@ from headway.surfaces.cli.context import (
     read_standard_input,
 )
 from headway.surfaces.cli.keyboard.attaching import describe_attached, is_attach_line, read_attached
-from headway.surfaces.cli.keyboard.prompting import open_prompt
 from headway.surfaces.cli.keyboard.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.cli.person_prompts import PersonPrompts
 from headway.surfaces.cli.turn_notes import CONTINUE_COMMAND
@@ -65,13 +64,21 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
     help="Send an image, a PDF or a text file with the first message; can be given more than once.",
 )
 @click.option("-c", "--continue", "going_on", is_flag=True, help="Continue the newest conversation.")
+@click.option("-m", "--model", metavar="PROVIDER:NAME", help="Ask this model instead of HEADWAY_MODEL.")
 @pass_invocation
-def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[Path, ...], going_on: bool) -> None:  # noqa: FBT001  click's flags
+def chat(
+    invocation: Invocation,
+    message: str | None,
+    queue: bool,  # noqa: FBT001  click's flags
+    paths: tuple[Path, ...],
+    going_on: bool,  # noqa: FBT001
+    model: str | None,
+) -> None:
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
     On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step. If a tool call
     needs approval, or the agent asks a question, you are asked here. `/attach PATH` sends a file with your next message. If a turn
-    ends with open todos, the message /continue works on them in a new turn.
+    ends with open todos, the message /continue works on them in a new turn. `/help` lists the other commands.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
     """
@@ -84,6 +91,7 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
         message = parse_message(message)
     attachments = [read_attachment(path) for path in paths]
     check_attachments(attachments)
+    invocation.settings(model=model)
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
     settings = invocation.settings()
@@ -102,14 +110,6 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
         raise click.exceptions.Exit(session.exit_code)
 
 
-def parse_message(message: str) -> str:
-    """Validate a message before a conversation is opened for it."""
-    content = text.check_text(message.strip(), "The message")
-    if not content:
-        raise Invalid("The message is empty.")
-    return content
-
-
 def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
     ledger.database.read(halts.check)
     if ledger.scope.conversation_id:
@@ -123,24 +123,6 @@ def choose_exit_code(turn: dict[str, Any], *, once: bool) -> int:
     if turn["status"] != "finished":
         return WAITING_EXIT_CODE if turn["status"] == "waiting" else 1
     return UNFINISHED_EXIT_CODE if once and turn["outcome"] not in COMPLETE_OUTCOMES else 0
-
-
-def run_prompt_loop(runner: asyncio.Runner, session: "ChatSession") -> None:
-    settings, tenant_id = session.settings, session.scope.tenant_id
-    model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL_MODEL else settings.model
-    click.echo(f"Chatting with {model}. Press Ctrl-D to end.", err=True)
-    ask = open_prompt(runner, settings.get_chat_history(tenant_id))
-    while (line := ask(session.take_draft())) is not None:
-        try:
-            if is_attach_line(line):
-                click.echo(session.attach(line), err=True)
-            elif line.strip():
-                runner.run(session.turn(parse_message(line)))
-        except AttachmentRefused as error:
-            session.attachments = []
-            click.echo(f"headway: {error} The files are no longer attached.", err=True)
-        except HeadwayError as error:  # the chat continues: the next message may succeed
-            click.echo(f"headway: {error}", err=True)
 
 
 BeginFork = Callable[["Forks", Transaction, ForkRequest], Job]
@@ -196,6 +178,7 @@ class ChatSession:
         self.headway: Headway | None = None
         self.once = once
         self.exit_code = 0
+        self.introduction: list[str] = []  # which conversation continues, for a chat that begins with a prompt
 
     async def begin(self) -> None:
         from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
@@ -209,6 +192,17 @@ class ChatSession:
         if self.headway:
             await self.headway.stop_agents()
             self.headway.close()
+
+    async def start_conversation(self) -> None:
+        conversation = await self.database.write(lambda tx: conversations.add(tx, self.scope.tenant_id))
+        self.scope = self.scope._replace(conversation_id=conversation.id)
+
+    async def change_model(self, name: str) -> None:
+        """Use another model from the next turn on, also in the tiers that had the same one."""
+        tiers = [tier for tier in ("model", "model_mid", "model_cheap") if getattr(self.settings, tier) == self.settings.model]
+        await self.end()
+        self.settings = self.settings._replace(**dict.fromkeys(tiers, name))
+        await self.begin()
 
     async def turn(self, content: str) -> None:
         """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
@@ -246,6 +240,7 @@ class ChatSession:
     async def resume(self) -> None:
         """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""
         headway, scope = self.active_headway, self.scope
+        self.introduction = await self.database.read(lambda tx: introduce(tx, scope.tenant_id, scope.conversation_id))
         if await self.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
             with self.open_view() as view:
                 await headway.agents_ready()
@@ -319,6 +314,9 @@ class ChatSession:
                 work = people.answer(line)
             elif is_attach_line(line) and not self.once:
                 work = self.attach_during_turn(line, view)
+            elif is_command(line):
+                view.note(f"Not sent: {line} (commands work between turns; Ctrl-C stops this one)")
+                return
             else:
                 work = self.send(job, line, view)
             sending.append(asyncio.create_task(work))
