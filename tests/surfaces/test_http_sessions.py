@@ -15,6 +15,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options, run_server
+from tests.surfaces.shell import Shell
 from tests.tables import each_row
 
 
@@ -133,6 +134,17 @@ def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Servi
         assert wrong.status_code == 401
         assert "set-cookie" not in wrong.headers
     assert httpx.get(local.announced["login_url"], verify=False).status_code == 303
+
+
+def test_a_link_is_printed_only_if_the_server_at_the_port_knows_it(local: Service, headway: Shell, tmp_path: Path) -> None:
+    port = local.url.rpartition(":")[2]
+    foreign = headway("login", "--port", port)  # a server of another home answers there
+    assert (foreign.code, foreign.out) == (1, "")
+    assert "does not use this home and database, so a link would not work there." in foreign.err
+    printed = headway.json("login", "--port", port, "--home", str(tmp_path))
+    assert httpx.get(printed["login_url"], verify=False).status_code == 303
+    digest = tokens.hash_secret(printed["login_url"].partition("token=")[2])
+    assert httpx.get(f"{local.url}/login", params={"digest": digest}, verify=False).status_code == 404  # it was used
 
 
 def test_a_login_link_opens_a_session_once_and_nothing_else(sqlite_client: Client) -> None:

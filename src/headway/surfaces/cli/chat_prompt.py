@@ -63,8 +63,8 @@ def parse_message(message: str) -> str:
 
 def run_prompt_loop(runner: asyncio.Runner, session: Chat) -> None:
     click.echo(f"Chatting with {describe_model(session)}. /help lists the commands; Ctrl-D ends the chat.", err=True)
-    for line in session.introduction:
-        click.echo(line, err=True)
+    for sentence in session.introduction:
+        click.echo(sentence, err=True)
     ask = open_prompt(runner, session.settings.get_chat_history(session.scope.tenant_id))
     while (line := ask(session.take_draft())) is not None:
         if line.strip() in LAST_WORDS:

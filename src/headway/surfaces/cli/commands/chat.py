@@ -199,9 +199,10 @@ class ChatSession:
 
     async def change_model(self, name: str) -> None:
         """Use another model from the next turn on, also in the tiers that had the same one."""
-        tiers = [tier for tier in ("model", "model_mid", "model_cheap") if getattr(self.settings, tier) == self.settings.model]
+        before = self.settings
+        mid, cheap = (name if model == before.model else model for model in (before.model_mid, before.model_cheap))
         await self.end()
-        self.settings = self.settings._replace(**dict.fromkeys(tiers, name))
+        self.settings = before._replace(model=name, model_mid=mid, model_cheap=cheap)
         await self.begin()
 
     async def turn(self, content: str) -> None:

@@ -55,8 +55,11 @@ class LoginLink:
 
 @routes.get("/login")
 async def login(request: Request) -> Response:
-    """Serve the login form. With the token from a link that `serve` or `login` printed, open a session and redirect to the page."""
+    """Serve the login form. With the token from a link that `serve` or `login` printed, open a session and redirect to the page.
+    With the digest of one, answer whether this server knows the link."""
     check_same_site(request)
+    if digest := request.query_params.get("digest"):
+        return Response(status_code=204 if await find_link_tenant(request.app.state.headway, digest[:NAME_LIMIT]) else 404)
     secret = request.query_params.get("token")
     if secret is None:
         return build_shell_response(request)
@@ -75,12 +78,19 @@ async def login(request: Request) -> Response:
 async def redeem_stored_link(headway: Headway, digest: str) -> NewToken | None:
     """Open a session for a link of `headway login`. Strangers may send anything here, so it is looked up before anything is
     written."""
+    tenant_id = await find_link_tenant(headway, digest)
+    if tenant_id is None:
+        return None
+    return await headway.database.of(tenant_id).write(partial(tokens.redeem_login_link, tenant_id=tenant_id, secret_digest=digest))
+
+
+async def find_link_tenant(headway: Headway, digest: str) -> int | None:
     tenant = await headway.database.read(tenants.find_local)
     if tenant is None or not await headway.database.of(tenant.id).read(
         partial(tokens.has_login_link, tenant_id=tenant.id, secret_digest=digest)
     ):
         return None
-    return await headway.database.of(tenant.id).write(partial(tokens.redeem_login_link, tenant_id=tenant.id, secret_digest=digest))
+    return tenant.id
 
 
 @routes.post("/login")

@@ -1,6 +1,7 @@
 """`headway login`: a fresh link that signs in to the page."""
 
-import socket
+from contextlib import closing
+from http.client import NO_CONTENT, HTTPConnection, HTTPException
 
 import click
 
@@ -28,20 +29,39 @@ def login(invocation: Invocation, port: str | None) -> None:
     settings = invocation.settings(port=port)
     if port is None:
         settings = replace_port(settings, find_port(settings) or settings.port)
-    check_is_served(settings)
+    connect(settings).close()
     with invocation.open_ledger() as ledger:
         link = ledger.write(tokens.create_login_link)
+    check_is_known(settings, link.secret)
     url = f"{settings.url}/login?token={link.secret}"
     invocation.answer({"login_url": url, "expires_at": link.token.expires_at // 1000}, lambda: click.echo(url))
 
 
-def check_is_served(settings: Settings) -> None:
-    """Raise NoServer unless something listens at the server's address. Its link would lead nowhere."""
+def connect(settings: Settings) -> HTTPConnection:
+    """Connect to the server's address, or raise NoServer: a link to it would lead nowhere."""
     address = build_local_url(settings.host, settings.port)
     host = address.removeprefix("http://").rpartition(":")[0].strip("[]")
+    connection = HTTPConnection(host, settings.port, timeout=CONNECT_TIMEOUT_S)
     try:
-        socket.create_connection((host, settings.port), CONNECT_TIMEOUT_S).close()
+        connection.connect()
     except OSError:
         raise NoServer(
             f"No server answers at {address}. Start `headway serve`, which prints a link itself, or name its --port."
         ) from None
+    return connection
+
+
+def check_is_known(settings: Settings, secret: str) -> None:
+    """Raise NoServer if the server does not know the link, because it has another home or database. Only a digest is sent to it."""
+    with closing(connect(settings)) as connection:
+        try:
+            connection.request("GET", f"/login?digest={tokens.hash_secret(secret)}")
+            is_known = connection.getresponse().status == NO_CONTENT
+        except (OSError, HTTPException):
+            is_known = False
+    if not is_known:
+        address = build_local_url(settings.host, settings.port)
+        raise NoServer(
+            f"The server at {address} does not use this home and database, so a link would not work there. Start `headway serve`, "
+            "or run this command with the server's --home."
+        )
