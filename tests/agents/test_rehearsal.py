@@ -182,14 +182,54 @@ def test_a_request_of_three_steps_is_planned_drained_and_answered(stage: Stage, 
     assert "HEADWAY_MODEL" in answer_text
 
 
-def test_steps_that_need_an_llm_are_marked_as_rehearsed(stage: Stage) -> None:
+def test_steps_that_need_an_llm_are_cancelled(stage: Stage) -> None:
     answer_text = stage.ask("- Research the history of tea\n- Write a poem about it to poem.txt\n- Remember that tea is old")
 
-    assert [row.outcome for row in stage.agent.rows()] == [
-        *["Rehearsed: an LLM would do this step here."] * 2,
-        "Remembered: tea is old",
+    assert [(row.status, row.outcome) for row in stage.agent.rows()] == [
+        *[("canceled", "Not done: this step needs a real model.")] * 2,
+        ("completed", "Remembered: tea is old"),
     ]
-    assert answer_text.count("Rehearsed") == 2
+    assert answer_text.startswith("I went through 3 steps, and cancelled 2:\n")
+
+
+def test_a_continued_turn_begins_with_the_item_in_progress_and_knows_earlier_results() -> None:
+    """Calculate was done and write was started when the turn before this one was stopped."""
+    earlier = respond_to("calculate 8*45", *IN_PLAN_MODE)
+    returned = ModelRequest([ToolReturnPart("calculate", '{"result": 360}', earlier.tool_calls[0].tool_call_id)])
+    pending, started = build_todos(["list the files", "write the result to b.txt"])
+    rows = [pending, started._replace(status="in_progress")]
+    history: list[ModelMessage] = [build_user_message("calculate 8*45"), earlier, returned, build_user_message("Go on.")]
+    first = answer([*history, prompts.build_turn_context("Go on.", rows[1:])], offer(*IN_PLAN_MODE))
+    assert [(call.tool_name, call.args) for call in first.tool_calls][1] == ("write_file", {"path": "b.txt", "content": "360"})
+    second = answer([*history, prompts.build_turn_context("Go on.", rows[::-1])], offer(*IN_PLAN_MODE))
+    assert second.tool_calls[0].args == {"todoId": str(rows[1].id)}
+
+
+SCHEMA: dict[str, Any] = {
+    "properties": {"text": {"type": "string"}, "times": {"type": "integer"}, "loud": {"type": "boolean"}},
+    "required": ["text", "times"],
+}
+
+
+@each_row(
+    "request_, arguments",
+    [
+        ('Use repeat_text with "ho" and 3', {"text": "ho", "times": 3}),
+        ("call `repeat_text` with times=2, text='a b' and loud=true", {"text": "a b", "times": 2, "loud": True}),
+        ('repeat_text("ho", 3)', {"text": "ho", "times": 3}),
+        ('run the tool repeat_text {"text": "ho", "times": 3}', {"text": "ho", "times": 3}),
+    ],
+)
+def test_a_tool_that_a_request_names_is_called(request_: str, arguments: dict[str, Any]) -> None:
+    own = ModelRequestParameters(function_tools=[ToolDefinition(name="repeat_text", parameters_json_schema=SCHEMA)])
+    (call,) = answer([build_user_message(request_)], own).tool_calls
+    assert (call.tool_name, call.args) == ("repeat_text", arguments)
+
+
+def test_a_named_tool_without_its_arguments_is_not_called() -> None:
+    own = ModelRequestParameters(function_tools=[ToolDefinition(name="repeat_text", parameters_json_schema=SCHEMA)])
+    said = answer([build_user_message("Use repeat_text with 'ho'")], own).text or ""
+    assert said.startswith("Not done: repeat_text needs times, which the request does not give.")
 
 
 def test_a_plan_has_at_most_twenty_steps_and_is_drained(stage: Stage) -> None:
@@ -319,9 +359,13 @@ def test_the_content_of_files_cannot_become_a_command(stage: Stage, tmp_path: Pa
 def test_a_queue_is_filled_once_and_worked_item_by_item(queue: Stage) -> None:
     answer_text = queue.ask("Calculate 12*7, then write it to notes.txt, then sing a song")
 
-    assert queue.calls() == [["manage_todos"], ["calculate"], [], ["write_file"], [], []]
-    assert [row.outcome for row in queue.agent.rows()][:2] == ["12*7 = 84", "Wrote 2 bytes to notes.txt."]
-    assert answer_text.startswith("Rehearsed: an LLM would do this step here.")
+    assert queue.calls() == [["manage_todos"], ["calculate"], [], ["write_file"], [], ["manage_todos"], []]
+    assert [(row.status, row.outcome) for row in queue.agent.rows()][:2] == [
+        ("completed", "12*7 = 84"),
+        ("completed", "Wrote 2 bytes to notes.txt."),
+    ]
+    assert queue.agent.rows()[2].status == "canceled"
+    assert answer_text.startswith("I went through 3 steps, and cancelled 1:\n")
     assert "is not an LLM" in answer_text
 
 
@@ -466,9 +510,12 @@ def test_any_text_is_worked_through_to_an_end(request: str, results: list[str], 
 
 
 def build_frame(request: str, titles: list[str]) -> ModelRequest:
+    return prompts.build_turn_context(request, build_todos(titles))
+
+
+def build_todos(titles: list[str]) -> list[Todo]:
     uuid = "00000000-0000-4000-8000-{:012}"
-    rows = [
+    return [
         Todo(n, uuid.format(n), 1, "turn", "ada", title, "", "", None, "pending", n, None, 1, 1, 0, 0)
         for n, title in enumerate(titles)
     ]
-    return prompts.build_turn_context(request, rows)

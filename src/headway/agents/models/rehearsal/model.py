@@ -46,6 +46,7 @@ NO_RULE_ANSWER: Final = (
     f"Rehearsed: an LLM would answer this here. What I can do: plan steps, and use simple tools. Try {EXAMPLE_REQUEST}."
 )
 REHEARSED_OUTCOME: Final = StepOutcome("Rehearsed: an LLM would do this step here.")
+NEEDS_MODEL: Final = StepOutcome("Not done: this step needs a real model.", ok=False)
 STUCK_PREFIX: Final = "The plan does not change whatever I do: "
 SMALL_TALK: Final = re.compile(
     r"\s*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|thanks?|thank you|bye|goodbye|help|who are you|what are you"
@@ -154,6 +155,7 @@ def work_on_plan(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
         return [start, *([end] if isinstance(end, PlannedCall) else [])]
     if isinstance(end, PlannedCall):
         return [end]
+    end = NEEDS_MODEL if end is REHEARSED_OUTCOME else end
     status = {} if end.ok else {"status": "cancelled"}
     return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
 
@@ -167,13 +169,12 @@ def sum_up(parsed: ParsedMessages) -> RehearsalReply:
 
 
 def find_next_item(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
-    """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
+    """Choose an item that this turn started, else the first, but not one whose end was just refused."""
     last_call = parsed.find_call("complete_todo")
     refused = [number for number, item in enumerate(plan.open, 1) if last_call and last_call.arguments.get("todoId") == item.id]
     candidates = [item for item in plan.open[sum(refused) :] if may_complete(parsed, item)]
     started = [item for item in candidates if parsed.find_call("start_todo", item)]
-    pending = [item for item in candidates if item.status == "pending"]
-    return next(iter((*started, *pending, *candidates)), None)
+    return next(iter((*started, *candidates)), None)
 
 
 def may_complete(parsed: ParsedMessages, item: RehearsalItem) -> bool:
@@ -215,6 +216,9 @@ def work_on_queue(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply
         return [end]
     if end is REHEARSED_OUTCOME and SMALL_TALK.fullmatch(step):
         return GREETING
+    cancel = RehearsalCall("manage_todos", {"delete": [item.id]})
+    if end is REHEARSED_OUTCOME and not any((made.tool, made.arguments) == tuple(cancel) for made in parsed.completed_calls):
+        return [PlannedCall(cancel, f"cancel {item.id}")]
     return end.text if len(plan.open) > 1 else append_disclaimer(end.text)
 
 
@@ -233,6 +237,8 @@ def work_without_plan(parsed: ParsedMessages) -> RehearsalReply:
         if isinstance(end, PlannedCall) and index >= last_started:
             return [end]
         ends.append((step, StepOutcome("done earlier.") if isinstance(end, PlannedCall) else end))
+    if len(ends) > 1 and not parsed.request.is_delegated:
+        ends = [(step, NEEDS_MODEL if end is REHEARSED_OUTCOME else end) for step, end in ends]
     if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(parsed.request.text)):
         return GREETING
     reply = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
@@ -247,7 +253,7 @@ def resolve_step(parsed: ParsedMessages, step: str, key: str) -> StepOutcome | P
     """Return how a step ended, or the tool call that it needs first."""
     if earlier_call := parsed.find_call_for(key):
         return to_outcome(earlier_call.tool, earlier_call.arguments, earlier_call.result)
-    call = reading.find_call(step, parsed.recent_results)
+    call = parsed.find_named_tool(step) or reading.find_call(step, parsed.recent_results)
     if call is None:
         return REHEARSED_OUTCOME
     if isinstance(call, CannotRun):

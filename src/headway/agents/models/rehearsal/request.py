@@ -1,7 +1,7 @@
 """What the rehearsal model sees of a request: the turn's request, its plan as facts, and the tool calls so far."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.agents.models.rehearsal import reading
-from headway.agents.models.rehearsal.reading import RecentResults, RehearsalCall, format_title, parse_json
+from headway.agents.models.rehearsal import named_tools, reading
+from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall, format_title, parse_json
 from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import to_result
 from headway.agents.transcripts.attachments import strip_attachments
@@ -63,6 +63,7 @@ class ParsedMessages:
     def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         self.all = messages
         self.offered = frozenset(list_callable_names(parameters.function_tools))
+        self.schemas = {tool.name: tool.parameters_json_schema for tool in parameters.function_tools}
         self.instructions = [part.content for part in parameters.instruction_parts or ()]
         requests = [(index, request) for index, message in enumerate(messages) if (request := find_request(message))]
         index, request = requests[-1] if requests else (0, RehearsalRequest(""))
@@ -92,16 +93,11 @@ class ParsedMessages:
     @cached_property
     def completed_calls(self) -> list[CompletedCall]:
         """The turn's tool calls that are still inside the context window."""
-        parts = (part for message in self.turn[1] for part in message.parts)
-        results = {part.tool_call_id: parse_json(part.content) for part in parts if isinstance(part, ToolReturnPart)}
-        return [
-            CompletedCall(
-                call.tool_name, parse_arguments(call), call.tool_call_id, results.get(call.tool_call_id, reading.NO_RESULT)
-            )
-            for message in self.turn[1]
-            if isinstance(message, ModelResponse)
-            for call in message.tool_calls
-        ]
+        return list_completed_calls(self.turn[1])
+
+    @cached_property
+    def earlier_calls(self) -> list[CompletedCall]:
+        return list_completed_calls(self.all[: len(self.all) - len(self.turn[1])])
 
     def find_call(self, tool: str, item: RehearsalItem | None = None) -> CompletedCall | None:
         calls = (call for call in reversed(self.completed_calls) if call.tool == tool)
@@ -114,9 +110,16 @@ class ParsedMessages:
             None,
         )
 
+    def find_named_tool(self, step: str) -> RehearsalCall | CannotRun | None:
+        """Return the call of a tool that a step names, such as `Use word_count with "one two"`. Its texts may stand anywhere in the
+        request."""
+        name = named_tools.find_tool_name(step, self.schemas.keys() - BOOKKEEPING_TOOLS)
+        return named_tools.build_named_call(name, self.schemas[name], step, self.request.text) if name else None
+
     @property
     def recent_results(self) -> RecentResults:
-        calls = [call for call in self.completed_calls if call.tool not in BOOKKEEPING_TOOLS]
+        """What "the result" and "it" refer to: calls of this turn, or of the turns before it, which it may continue."""
+        calls = [call for call in (*self.earlier_calls, *self.completed_calls) if call.tool not in BOOKKEEPING_TOOLS]
         path = next((str(path) for call in reversed(calls) if (path := call.arguments.get("path"))), None)
         last = next((call for call in reversed(calls) if call.tool not in reading.ACTION_TOOLS), None)
         if last is None or to_result(last.result).is_error:
@@ -143,6 +146,17 @@ class ParsedMessages:
             part.timestamp for part in reversed(list(iter_parts(self.all))) if isinstance(part, UserPromptPart | ToolReturnPart)
         )
         return next(moments, datetime.fromtimestamp(0, UTC))
+
+
+def list_completed_calls(messages: Sequence[ModelMessage]) -> list[CompletedCall]:
+    parts = (part for message in messages for part in message.parts)
+    results = {part.tool_call_id: parse_json(part.content) for part in parts if isinstance(part, ToolReturnPart)}
+    return [
+        CompletedCall(call.tool_name, parse_arguments(call), call.tool_call_id, results.get(call.tool_call_id, reading.NO_RESULT))
+        for message in messages
+        if isinstance(message, ModelResponse)
+        for call in message.tool_calls
+    ]
 
 
 SpokenPart = UserPromptPart | ToolReturnPart | ToolCallPart | TextPart
