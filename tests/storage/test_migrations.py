@@ -218,6 +218,26 @@ def test_memory_from_before_origins_were_stored_keeps_an_empty_one(new_database_
         assert database.write(lambda tx: memory.remember(tx, Scope(1), "It is bright.")).id == 8  # ids continue
 
 
+def test_an_upgrade_says_what_it_did_and_keeps_a_copy_of_an_sqlite_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    with closing(connect(url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:12]))
+        connection.write(add_older_memory)
+
+    newest = len(list_migrations())
+    copy = tmp_path / f"old.db.before-{newest}"
+    for _ in range(2):
+        DirectDatabase(url).close()
+    assert caplog.messages == [
+        f"the database was changed from schema version 12 to {newest}; an older Headway cannot open it any more; "
+        f"a copy from before is {copy}"
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.db", copy.name]
+    with closing(connect(f"sqlite:///{copy}")) as connection:
+        rows = "SELECT (SELECT MAX(number) FROM migrations), (SELECT text FROM memory_entries)"
+        assert connection.read(lambda tx: tx.one(rows)) == (12, "It is dark.")
+
+
 def add_older_memory(tx: Transaction) -> None:
     tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
     tx.run("""INSERT INTO memory_entries (id, tenant_id, conversation_id, agent_id, kind, text, created_at)

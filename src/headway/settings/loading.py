@@ -5,6 +5,7 @@ The .env file is read only if the folder is trusted."""
 import os
 import re
 from collections.abc import Mapping
+from glob import escape, glob
 from typing import Any, Final, Literal, NamedTuple
 
 from headway import trust
@@ -216,7 +217,10 @@ def build_sandbox(values: Mapping[str, Any]) -> Sandbox:
 def list_database_files(url: str) -> list[str]:
     """List the files of an SQLite database. They need not be in the home."""
     path = url.removeprefix("sqlite:///")
-    return [os.path.abspath(path + suffix) for suffix in ("", "-wal", "-shm", "-journal")] if path != url else []
+    if path == url:
+        return []
+    copies = glob(f"{escape(path)}.before-*")  # from before an upgrade
+    return [os.path.abspath(name) for name in (*(path + suffix for suffix in ("", "-wal", "-shm", "-journal")), *copies)]
 
 
 def build_limits(values: Mapping[str, Any]) -> Limits:

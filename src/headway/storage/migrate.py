@@ -13,9 +13,11 @@ from functools import partial
 from headway.ledger.errors import DatabaseTooNew
 from headway.storage.postgres.row_security import protect_tables
 from headway.storage.progress import MigrationProgress
-from headway.storage.transaction import Connection, Transaction, across_tenants
+from headway.storage.sqlite_connection import SqliteConnection
+from headway.storage.transaction import Connection, Transaction, across_tenants, get_logger
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
+COPY_SUFFIX = ".before-"  # of the copy of an SQLite database, and the version that it was changed to
 SCHEMA_FOLDER = os.path.dirname(__file__)
 SCHEMA_NAME = "schema.sql"
 ONLINE_FOLDER = os.path.join(os.path.dirname(__file__), "postgres", "migrations")
@@ -39,6 +41,7 @@ def migrate(connection: Connection, direct_url: str = "") -> None:
     URL, if there is one."""
     newest = get_newest_version()
     version, dialect = connection.read(lambda tx: (get_current_version(tx), tx.dialect.name))
+    first, kept = version, copy_before(connection, newest) if 0 < version < newest else ""
     while version < newest:
         number, name = list_migrations()[version]
         if version and dialect == "postgresql" and has_online_part(name):
@@ -51,6 +54,18 @@ def migrate(connection: Connection, direct_url: str = "") -> None:
         raise DatabaseTooNew(
             f"The database is at schema version {version}; this Headway knows versions up to {newest}. Upgrade Headway."
         )
+    if 0 < first < newest:
+        get_logger().warning(
+            "the database was changed from schema version %d to %d; an older Headway cannot open it any more%s", first, newest, kept
+        )
+
+
+def copy_before(connection: Connection, newest: int) -> str:
+    """Keep a copy of an SQLite database before it is changed, and return how to say so. Operators of Postgres make backups."""
+    if not isinstance(connection, SqliteConnection):
+        return ""
+    path = f"{connection.path}{COPY_SUFFIX}{newest}"
+    return f"; a copy from before is {path}" if connection.copy_to(path) else "; the disk has no room for a copy from before"
 
 
 def has_online_part(name: str) -> bool:

@@ -1,7 +1,10 @@
 """SQLite through APSW, which bundles the same library on every platform, with the fix for the WAL-reset bug of 3.51.2."""
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -102,6 +105,25 @@ class SqliteConnection:
                 raise self._explain(error) from error
             raise
         self.execute = self.raw.cursor().execute
+
+    def copy_to(self, path: str) -> bool:
+        """Write a consistent copy of the database, unless there is one already. Returns False if the disk has too little room."""
+        if os.path.exists(path):
+            return True
+        if shutil.disk_usage(os.path.dirname(path) or ".").free < 2 * os.path.getsize(self.path):
+            return False
+        unfinished = f"{path}.{os.getpid()}"
+        try:
+            self.execute("VACUUM INTO ?", (unfinished,))
+            os.chmod(unfinished, os.stat(self.path).st_mode & 0o777)
+            with suppress(FileExistsError):  # another process that starts at the same time was faster
+                os.link(unfinished, path)
+        except apsw.Error as error:
+            raise self._explain(error) from error
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(unfinished)
+        return True
 
     def read(self, work: Work[T]) -> T:
         transaction = self._open_transaction(read_only=True)
