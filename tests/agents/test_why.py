@@ -215,6 +215,15 @@ def test_a_todo_of_an_older_version_says_that_its_record_is_incomplete(desk: Ten
     assert f"Its changes before event {lines[1].seq} were logged by an older version" in lines[0].text
 
 
+def test_an_item_says_which_turn_took_it_over(desk: TenantHarness) -> None:
+    conversation = desk.conversation().id
+    first = desk.write(turns.start, conversation, turns.TurnRequest("go")).turn_id or ""
+    item = desk.write(todos.add, Draft("dig", conversation_id=conversation, turn_id=first))
+    desk.write(run_ends.cancel_turn, first)
+    second = desk.write(turns.start, conversation, turns.TurnRequest("go on", continues=first)).turn_id
+    assert f"It moved to turn {second}, which continues turn {first}." in [line.text for line in explain_todo(desk, item.id).lines]
+
+
 def test_ids_of_other_tenants_are_not_found_and_bare_numbers_are_ambiguous(desk: TenantHarness) -> None:
     todo = desk.write(todos.add, Draft("dig"))
     turn = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("go")).turn_id

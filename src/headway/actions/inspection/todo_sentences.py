@@ -65,6 +65,8 @@ def describe_change(old: State | None, new: State, change: str, by: str) -> tupl
         return describe_status(old, new, by), True
     if old["depends_on"] != new["depends_on"]:
         return f"Its dependencies changed{by}: it {describe_waits(new).removeprefix(', ') or 'depends on nothing'}.", True
+    if old["turn_id"] and new["turn_id"] and old["turn_id"] != new["turn_id"]:
+        return f"It moved to turn {new['turn_id']}, which continues turn {old['turn_id']}{by}.", True
     if old["agent_id"] != new["agent_id"]:
         return f"It was given to agent {format_name(new['agent_id'])}{by}.", True
     fields = [name for name in new if name != "updated_at" and new[name] != old.get(name)]
