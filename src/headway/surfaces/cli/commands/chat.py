@@ -23,7 +23,6 @@ from headway.ledger.scope import Scope
 from headway.settings import Settings
 from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli.chat_prompt import introduce, is_command, parse_message, run_prompt_loop
 from headway.surfaces.cli.context import (
     SENDER,
     UNFINISHED_EXIT_CODE,
@@ -36,6 +35,7 @@ from headway.surfaces.cli.context import (
     read_standard_input,
 )
 from headway.surfaces.cli.keyboard.attaching import describe_attached, is_attach_line, read_attached
+from headway.surfaces.cli.keyboard.chat_prompt import introduce, is_command, parse_message, run_prompt_loop
 from headway.surfaces.cli.keyboard.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.cli.person_prompts import PersonPrompts
 from headway.surfaces.cli.turn_notes import CONTINUE_COMMAND
