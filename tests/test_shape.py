@@ -37,11 +37,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OTHER_NAMES = {
     "Client",
     "Execution",
+    "ForkRequest",
     "Headway",
     "MadeCall",
     "RemoteHeadway",
     "TurnStream",
     "__version__",
+    "checks",
     "connect",
     "sync",
     "tool",

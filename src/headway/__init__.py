@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway import sync
+    from headway import checks, sync
+    from headway.actions.inspection.forks import ForkRequest
     from headway.agents.tools.custom import tool
     from headway.agents.tools.execution import Execution
     from headway.assembly import Headway
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
         HeadwayError,
         Invalid,
         LeaseLost,
+        MissingExtra,
         NotFound,
         QuotaExceeded,
+        ServerFailed,
         ServerUnreachable,
+        SettingsError,
+        StorageError,
         TurnFailed,
         TurnRunning,
         Unauthorized,
+        UntrustedFolder,
         WrongCell,
     )
     from headway.ledger.items.work import MadeCall
@@ -56,6 +62,7 @@ __all__ = [
     "File",
     "FileVersion",
     "Forbidden",
+    "ForkRequest",
     "Goal",
     "HaltState",
     "Halted",
@@ -67,6 +74,7 @@ __all__ = [
     "LeaseLost",
     "MadeCall",
     "Message",
+    "MissingExtra",
     "NewAccessToken",
     "NewWebhook",
     "NotFound",
@@ -77,7 +85,10 @@ __all__ = [
     "Receipt",
     "RemoteHeadway",
     "Schedule",
+    "ServerFailed",
     "ServerUnreachable",
+    "SettingsError",
+    "StorageError",
     "SubGoal",
     "Todo",
     "TodoDraft",
@@ -87,20 +98,24 @@ __all__ = [
     "TurnRunning",
     "TurnStream",
     "Unauthorized",
+    "UntrustedFolder",
     "Usage",
     "Webhook",
     "WebhookDelivery",
     "WrongCell",
     "__version__",
+    "checks",
     "connect",
     "sync",
     "tool",
 ]
 
 # Imported on first use, so that `import headway`, and with it every command, stays quick.
+MODULES = ("checks", "sync")
 VALUES = "headway.values"
 HOMES = {
     "Client": "headway.library.client",
+    "ForkRequest": "headway.actions.inspection.forks",
     "Execution": "headway.agents.tools.execution",
     "Headway": "headway.assembly",
     "MadeCall": "headway.ledger.items.work",
@@ -123,6 +138,11 @@ HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'headway' has no attribute {name!r}")
-    if name == "sync":
-        return import_module("headway.sync")
+    if name in MODULES:
+        return import_module(f"headway.{name}")
     return getattr(import_module(HOMES.get(name, "headway.ledger.errors")), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, for completion in a console or a notebook."""
+    return __all__

@@ -323,9 +323,8 @@ class Headway(Host, Client):
         mode: TurnMode | None = None,
         attachments: Iterable[Path | str | bytes] = (),
         continues: str = "",
-        tenant: str | None = None,
+        tenant: str | None = None,  # another tenant than that of this Headway
     ) -> TurnReport:
-        """Have an agent answer a message, and return a report of the turn, as `Client.ask` describes it."""
         options: dict[str, Any] = {"mode": mode, "attachments": attachments, "continues": continues}
         if tenant is not None:
             return await self.as_caller(tenant=tenant).ask(content, conversation, **options)

@@ -180,7 +180,13 @@ class SyncClient:
         attachments: Iterable[Path | str | bytes] = (),
         continues: str = "",
     ) -> TurnReport:
-        """Have an agent answer a message, and return a report of the turn, as `Client.ask` describes it."""
+        """Have an agent answer a message, and return a report of the turn.
+
+        Raises TurnFailed if the turn failed. Interrupting it does not stop the turn. `conversation` is an id, or a key of your
+        choice; a conversation is opened for a new key. `mode` is plan (the default) or queue. `attachments` are files or their
+        contents: images, PDFs or text. `continues` is the id of an ended turn of the conversation, whose open todos this turn takes
+        over, in the same mode.
+        """
         return self._portal.run(self._client.ask(content, conversation, mode=mode, attachments=attachments, continues=continues))
 
     def ask_stream(
@@ -192,7 +198,8 @@ class SyncClient:
         attachments: Iterable[Path | str | bytes] = (),
         continues: str = "",
     ) -> SyncTurnStream:
-        """Have an agent answer a message, and return an iterator over the turn's events, as `Client.ask_stream` describes it."""
+        """Have an agent answer a message, and return an iterator over the events of the turn. `text_delta` events have the words of
+        the answer as the model writes them. `stream.report()` returns the report, `stream.cancel()` stops the turn."""
         source = self._client.ask_stream(content, conversation, mode=mode, attachments=attachments, continues=continues)
         return SyncTurnStream(self._portal, source)
 
