@@ -181,15 +181,6 @@ def build_wipe_tool(pattern: Tool, made: list[str]) -> Tool:
     )
 
 
-def test_a_check_does_not_run_checks(home: Path) -> None:
-    async def complete(app: InProcessApp) -> None:
-        path = await add_checked(app.client, {"kind": "tool", "name": "verify_todos", "arguments": {"ids": [1]}})
-        answer = await app.client.patch(path, json=COMPLETED)
-        assert "verify_todos runs checks, so it cannot be one" in answer.json()["detail"]
-
-    call_rest(home, complete)
-
-
 @pytest.mark.parametrize("by", ["person", "agent"])
 @CHECKS
 def test_a_schedule_runs_no_programs_and_nothing_that_needs_approval(

@@ -271,6 +271,7 @@ def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: V
     expect(page.region("Other open requests")).to_contain_text("Which tier?")
     question = client.ok("GET", "/v1/questions")["questions"][0]
     page.go(f"/questions/{question['id']}")
+    expect(page.region("Waits for you")).to_contain_text("Which tier?")  # not in the list of the page before
     page.page.get_by_label("Your answer").fill("Gold")
     page.button("Answer").click()
     expect(page.region("Decided")).to_contain_text("Which tier? → Gold")

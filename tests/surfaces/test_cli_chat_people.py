@@ -13,6 +13,7 @@ from tests.surfaces.waiting_turns import ask_then_answer, call_then_answer
 
 ECHO = {"command": ["echo", "hello"]}
 HINT = "[e]dit the arguments"
+READY = "\x1b[?2004h"  # the prompt reads keys from now on: it has asked the terminal to mark what is pasted
 
 
 @pytest.fixture
@@ -160,8 +161,8 @@ def test_a_turn_that_is_left_waiting_continues_in_the_next_chat(talker: Shell, m
         assert terminal.sees("Type your answer")
         terminal.type("green\n")
         assert terminal.sees("I heard")
-        assert terminal.sees("Press Ctrl-D to end.")  # until then, the line for the answer is shown, which also begins with "you ›"
-        assert terminal.sees(" ›")
+        assert terminal.sees("Ctrl-D ends the chat.")
+        assert terminal.sees(READY)
         terminal.type("\x04")
         assert terminal.leave().code == 0
 

@@ -126,7 +126,7 @@ def test_a_conversation_is_opened_under_a_key_of_ones_own_or_a_new_one(headway: 
     named = headway.json("conversation", "new", "Release 1.0", "--key", "release")["conversation"]
     unnamed = headway.json("conversation", "new")["conversation"]
 
-    assert list(named) == ["id", "key", "title", "created_at", "updated_at", "state", "task_file"]
+    assert list(named) == ["id", "key", "title", "created_at", "updated_at", "state", "task_file", "client", "client_session"]
     assert (named["key"], named["title"]) == ("release", "Release 1.0")
     assert re.fullmatch(r"[0-9a-f]{32}", unnamed["key"])
     assert headway.json("conversation", "list")["conversations"] == [unnamed, named]

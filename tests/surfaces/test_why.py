@@ -41,7 +41,7 @@ def test_an_import_is_named_as_the_author_and_long_records_are_shortened(headway
         (["todo", "12"], 3, "No todo 12."),
         (["todo:x"], 2, "'x' is not the id of a todo; ids look like 14 or #14."),
         (["goal", "7"], 3, "No goal #7."),
-        (["nothing"], 3, "No job 'nothing'."),
+        (["nothing"], 3, "No turn or job 'nothing'."),
         (["agent", "12"], 2, "Name one todo, turn, goal or job, such as `headway why todo 12`. Try `headway why --help`."),
     ],
 )

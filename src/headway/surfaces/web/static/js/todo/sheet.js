@@ -125,7 +125,7 @@ function useSheet(dialog, id) {
   }, [id]);
   useEffect(() => {
     const onKeyDown = (event) => {
-      if (event.key !== "Escape" || event.defaultPrevented || !id || document.querySelector("dialog:modal")) return;
+      if (event.key !== "Escape" || event.defaultPrevented || !id || document.querySelector("dialog:modal, :popover-open")) return;
       event.preventDefault();
       closeTodo();
     };
