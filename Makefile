@@ -13,7 +13,7 @@ WORKERS ?= $(shell expr $(CORES) + 1)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture compatibility mutants cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-fast torture compatibility mutants cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -63,9 +63,6 @@ docs: $(VENV)/.installed-dev  ## generate docs/reference, the tables of settings
 	$(BIN)/python scripts/write_sync_library.py
 	$(BIN)/python scripts/write_reference.py
 	$(BIN)/python scripts/write_mcp_catalogue.py
-
-schema: $(VENV)/.installed-dev  ## write storage/schema.sql, after a new migration
-	$(BIN)/python scripts/write_schema.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 CLUSTER_PACKAGES = postgresql pgbouncer libfaketime nftables iproute2

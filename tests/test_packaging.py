@@ -44,7 +44,7 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
         assert f"headway-{headway.__version__}.dist-info/licenses/LICENSE" in wheel.namelist()
 
     assert packed == {f"headway/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in ours}
-    for name in ("py.typed", "storage/migrations/0001_ledger.sql", "storage/schema.sql", "surfaces/web/static/index.html"):
+    for name in ("py.typed", "storage/migrations/0001_schema.sql", "surfaces/web/static/index.html"):
         assert f"headway/{name}" in packed
     assert f"Version: {headway.__version__}" in about
     assert "License-Expression: MIT" in about

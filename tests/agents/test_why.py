@@ -205,16 +205,6 @@ def test_reopening_is_told_and_details_are_left_out_first(desk: TenantHarness) -
     assert all_lines[-1].startswith(f"Todo #{todo.id} is in progress, by agent index.")
 
 
-def test_a_todo_of_an_older_version_says_that_its_record_is_incomplete(desk: TenantHarness) -> None:
-    todo = desk.write(todos.add, Draft("dig"))
-    desk.database.write(lambda tx: tx.run("UPDATE events SET subject = NULL"))
-    desk.write(todos.end, todo.id, "completed")
-    lines = explain_todo(desk, todo.id).lines
-
-    assert (lines[0].seq, lines[1].text) == (None, "It was changed; its status was completed.")
-    assert f"Its changes before event {lines[1].seq} were logged by an older version" in lines[0].text
-
-
 def test_an_item_says_which_turn_took_it_over(desk: TenantHarness) -> None:
     conversation = desk.conversation().id
     first = desk.write(turns.start, conversation, turns.TurnRequest("go")).turn_id or ""

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 
 import psycopg
 
@@ -16,7 +15,7 @@ from tests.cluster.dispatch import DISPATCH
 from tests.cluster.faults import ROWS as FAULTS
 from tests.cluster.faults import Row, find_missing
 from tests.cluster.network import Network, open_network
-from tests.cluster.operations import OPERATIONS, enqueue_with, unpack_old_version
+from tests.cluster.operations import OPERATIONS
 from tests.cluster.servers import find_programs
 from tests.model_server import ModelServer
 
@@ -30,12 +29,10 @@ def run_row(row: Row | CellRow, network: Network) -> Outcome:
         finally:
             network.reconnect_all()
     with open_cluster(network, row.shape) as cluster, cluster.run_servers():
-        source = unpack_old_version() if row.old else None
         url = build_url(cluster.primary.address)
         workload.make_home(cluster.home)
-        enqueue_with(source, url) if source else workload.enqueue(url)
-        pace = partial(workload.reply, answer_s=workload.LONG_ANSWER_S if row.old else workload.ANSWER_S)
-        with ModelServer(pace, host=network.hub) as model, cluster.run_workers(model, source):
+        workload.enqueue(url)
+        with ModelServer(workload.reply, host=network.hub) as model, cluster.run_workers(model):
             cluster.wait_for_effects()
             try:
                 server = row.strike(cluster)

@@ -123,12 +123,12 @@ class Cluster:
             yield
 
     @contextmanager
-    def run_workers(self, model: ModelServer, source: Path | None = None) -> Iterator[None]:
-        """Start all workers, of the version whose source is in this folder."""
+    def run_workers(self, model: ModelServer) -> Iterator[None]:
+        """Start all workers."""
         self.model = model
         try:
             for name in WORKERS:
-                self.start_worker(name, source)
+                self.start_worker(name)
             for worker in self.workers.values():
                 worker.wait_until_ready()
             yield
@@ -136,7 +136,7 @@ class Cluster:
             for worker in self.workers.values():
                 worker.end()
 
-    def start_worker(self, name: str, source: Path | None = None, url: str | None = None) -> Worker:
+    def start_worker(self, name: str, url: str | None = None) -> Worker:
         assert self.model is not None
         env = {
             **environment(self.model),
@@ -150,7 +150,7 @@ class Cluster:
         if self.shape.restate:
             env["HEADWAY_DISPATCH"] = self.build_dispatch(name)
         key = name if name not in self.workers else f"{name} {len(self.workers)}"
-        self.workers[key] = Worker(self.network.nodes[name], env, self.folder / f"{key}.log", source)
+        self.workers[key] = Worker(self.network.nodes[name], env, self.folder / f"{key}.log")
         return self.workers[key]
 
     def build_dispatch(self, name: str) -> str:

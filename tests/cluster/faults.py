@@ -26,7 +26,6 @@ class Row(NamedTuple):
     """Causes the fault, ends it, and returns the server that has the rows afterwards."""
     shape: Shape = Shape()
     needs: str = ""  # "namespaces", "mount", "pgbouncer", "faketime" or "restate"
-    old: bool = False  # whether the work and the workers begin with the old version
 
 
 # Workers

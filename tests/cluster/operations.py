@@ -1,25 +1,19 @@
-"""Rows about planned work on a cluster: a restore from a backup, and an upgrade with old and new workers side by side."""
+"""Rows about planned work on a cluster: a restore from a backup."""
 
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.cluster import workload
 from tests.cluster.cluster import WORKERS, Cluster, Shape, build_url
 from tests.cluster.faults import Row
 from tests.cluster.servers import Postgres, wait_for
 
-OLD_COMMIT = "8508e91"  # the last one before tenant-first keys
 MORE_EFFECTS = 12
 # The command runs in the folder of the data.
 ARCHIVE = "archive_mode = on\narchive_command = 'test ! -f ../archive/%f && cp %p ../archive/%f'\n"
-ROOT = Path(__file__).parents[2]
-
-
-# Restore
 
 
 def restore(cluster: Cluster, target: str = "") -> Postgres:
@@ -77,47 +71,8 @@ def restore_to_middle(cluster: Cluster) -> Postgres:
     return continue_on(cluster, restore(cluster, f"recovery_target_time = '{moment.isoformat()}'"))
 
 
-# Upgrade
-
-
-def unpack_old_version() -> Path:
-    """The source of the old version, in .cache."""
-    folder = ROOT / ".cache" / "cluster" / OLD_COMMIT
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        archive = subprocess.run(["git", "archive", OLD_COMMIT, "src"], cwd=ROOT, check=True, capture_output=True).stdout
-        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    return folder / "src"
-
-
-def enqueue_with(source: Path, url: str) -> None:
-    """Create the schema of the old version, and store the work in it."""
-    script = "import sys; from tests.cluster import workload; workload.enqueue(sys.argv[1])"
-    path = {**os.environ, "PYTHONPATH": f"{source}:{ROOT}"}
-    subprocess.run([sys.executable, "-c", script, url], env=path, check=True, cwd=ROOT)
-
-
-def upgrade(cluster: Cluster) -> Postgres:
-    """Migrate while old workers run, let both versions work, and replace one worker after the other."""
-    version = "SELECT max(number) FROM migrations"
-    (before,) = cluster.primary.ask(version)[0]
-    first = cluster.start_worker(WORKERS[0])  # the first process of the new version migrates
-    first.wait_until_ready()
-    (after,) = cluster.primary.ask(version)[0]
-    print(f"  schema {before} → {after}", flush=True)
-    old = [cluster.workers[name] for name in WORKERS]
-    cluster.wait_for_effects(len(workload.read_notes(cluster.home)) + MORE_EFFECTS)
-    for name, worker in zip(WORKERS, old, strict=True):
-        assert worker.process.poll() is None, "an old worker has ended"
-        if name != WORKERS[0]:
-            cluster.start_worker(name).wait_until_ready()
-        assert worker.end() == 0
-    return cluster.primary
-
-
 ARCHIVED = Shape(backup=True, settings=ARCHIVE)
 OPERATIONS = (
     Row("restore", "restored from a base backup and the whole log", restore_to_end, ARCHIVED),
     Row("restore-middle", "restored to a point before the end: what happened after it is done again", restore_to_middle, ARCHIVED),
-    Row("upgrade", "rolling upgrade, old and new workers side by side", upgrade, old=True),
 )

@@ -16,9 +16,7 @@ PATIENCE_S = 60
 class Worker:
     command: tuple[str, ...] = ("worker",)
 
-    def __init__(self, node: Node, env: Mapping[str, str], log: Path, source: Path | None = None) -> None:
-        """Start a worker; `source` is the `src` folder of another version."""
-        path = {"PYTHONPATH": str(source)} if source else {}
+    def __init__(self, node: Node, env: Mapping[str, str], log: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         self.node = node
         self.log = log
@@ -26,7 +24,7 @@ class Worker:
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 node.command(sys.executable, "-m", "headway", *self.command, "--json"),
-                env={**inherited, **env, **path},
+                env={**inherited, **env},
                 cwd=log.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

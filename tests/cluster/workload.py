@@ -44,7 +44,6 @@ HOLD = "hold"  # the file in the home folder that keeps calls of the tool from r
 STEPS = 8  # effects of a turn and of a sub-agent
 GOAL_STEPS = 3  # effects of each of a goal's four sub-goals
 ANSWER_S = 0.4  # how long the model takes
-LONG_ANSWER_S = 6.0  # the same for rows in which workers are replaced one after the other
 ERRAND = re.compile(r"^Note (\w+)\.$", re.MULTILINE)
 DELEGATION = re.compile(r"^Delegate (\w+)\.$", re.MULTILINE)
 ERRANDS_OF = re.compile(r"Run the errands of (\w+)\.")

@@ -68,7 +68,7 @@ def test_the_image_can_be_built_from_what_it_contains(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
     [wheel] = (tmp_path / "dist").glob("headway-*.whl")
     with zipfile.ZipFile(wheel) as built:
-        assert "headway/storage/schema.sql" in built.namelist()
+        assert "headway/storage/migrations/0001_schema.sql" in built.namelist()
 
 
 def test_the_units_run_commands_of_headway() -> None:

@@ -83,6 +83,35 @@ def test_a_database_of_a_newer_headway(headway: Shell, new_database_url: str) ->
         assert "Upgrade" in line
 
 
+def test_a_database_from_before_the_first_release_says_how_to_take_its_todos_along(headway: Shell) -> None:
+    unreleased = headway.folder / "unreleased.db"
+    database = apsw.Connection(str(unreleased))
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("CREATE TABLE migrations (number, name, applied_at)")
+    database.execute("INSERT INTO migrations VALUES (1, '0001_ledger.sql', 1)")
+    database.close()
+    before = unreleased.read_bytes()
+    export = Path(__file__).parent / "exports" / "unreleased_todos.json"  # written by the last version of that time
+
+    line = get_error_line(headway("todo", "list", "--database-url", f"sqlite:///{unreleased}"), 1)
+    assert "Nothing was changed" in line
+    assert "`headway todo export todos.json`" in line
+    assert unreleased.read_bytes() == before
+
+    headway.ok("todo", "import", str(export), "--yes")
+    imported = {todo["subject"]: todo for todo in headway.json("todo", "list", "--all")["todos"]}
+    assert [imported[subject]["status"] for subject in ("Write the schema", "Read it again", "Find a reader")] == [
+        "pending",
+        "pending",
+        "completed",
+    ]
+    schema = imported["Write the schema"]
+    assert (schema["priority"], schema["due"], schema["labels"]) == ("high", 1796133600, ["sql", "storage"])
+    assert [check["path"] for check in schema["checks"]] == ["schema.sql"]
+    assert imported["Read it again"]["depends_on"] == [schema["id"]]
+    assert imported["Find a reader"]["outcome"] == "Grace reads it"
+
+
 def test_a_folder_that_cannot_be_made(headway: Shell) -> None:
     (headway.folder / "file").write_text("in the way")
     line = get_error_line(headway("todo", "add", "x", "--home", "file/below"), 1)

@@ -1,14 +1,12 @@
 """/v1/costs/history: what agents spent per day, by model, role and goal."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from headway.actions import conversations, goals, jobs, spending, turns
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
-from headway.storage.migrate import MIGRATIONS_FOLDER
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.operations.spending_days import DAY_MS
 from headway.storage.stores.spending import ModelCall
@@ -115,22 +113,6 @@ def test_the_sums_stay_when_old_calls_are_deleted(client: Client) -> None:
     client.desk.write(lambda tx, tenant_id: tx.run("DELETE FROM model_calls WHERE tenant_id = ?", tenant_id))
 
     assert get_history(client)["total"]["cost_usd"] == 3
-
-
-def test_the_migration_sums_the_calls_that_are_stored_already(client: Client) -> None:
-    run = begin_run(client.desk)
-    book(client.desk, run, "m", 1, cached=10)
-    book(client.desk, run, "m", 2)
-    before = get_history(client, by="role")
-    (name,) = [path.name for path in Path(MIGRATIONS_FOLDER).glob("*_spending_days.sql")]
-    insert = Path(MIGRATIONS_FOLDER, name).read_text(encoding="utf-8").partition(");\n")[2]
-
-    def sum_again(tx: Transaction, tenant_id: int) -> None:
-        tx.run("DELETE FROM spending_days WHERE tenant_id = ?", tenant_id)
-        tx.run(insert.replace("GROUP BY", "WHERE model_calls.tenant_id = ? GROUP BY"), tenant_id)
-
-    client.desk.write(sum_again)
-    assert get_history(client, by="role") == before
 
 
 def test_the_command_line_prints_the_days_and_the_groups(headway: Shell) -> None:

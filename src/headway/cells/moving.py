@@ -95,7 +95,6 @@ def begin(route: Route, tenant_name: str) -> Move:
     target.read(lambda arrived: source.read(lambda tx: arriving.check_versions(tx, arrived)))
     tenant = source.read(partial(tenants.get_by_name, name=tenant_name))
     target.read(partial(arriving.check_free, tenant_name=tenant.name, tenant_id=tenant.id))
-    take_lock(lambda wait_ms: target.write(partial(arriving.drop_old_keys, wait_ms=wait_ms)), time.monotonic() + FENCE_S)
     with hold_files(route, tenant):
         pass  # most of them, before anything is refused
     begun = source.write(partial(leaving.begin, tenant_name=tenant.name, target=route.target.cell.name))

@@ -50,6 +50,7 @@ HeadwayError
     ├── DatabaseDamaged
     ├── DatabaseUnreachable
     ├── DatabaseTooNew
+    ├── DatabaseUnreleased
     └── CommitUncertain
 
 A class's docstring is the default message of its errors. Each surface maps these classes to
@@ -295,6 +296,10 @@ class DatabaseUnreachable(StorageError):
 
 class DatabaseTooNew(StorageError):
     """The database was created by a newer version of Headway. Upgrade this one."""
+
+
+class DatabaseUnreleased(StorageError):
+    """The database was created by a version of Headway from before the first release."""
 
 
 class CommitUncertain(StorageError):

@@ -123,7 +123,7 @@ class SubGoal(NamedTuple):
     ended_at: int = 0
     checks: str = ""  # JSON: what must hold for its outcome to count; empty if nothing
     proof: Proof = "none"
-    title: str = ""  # what the planner calls it; empty for plans of older versions
+    title: str = ""  # what the planner calls it; may be empty
     superseded_by: int = 0  # the plan that dropped it, or that replaced its outcome; 0: it is part of the current plan
     depends_on: tuple[int, ...] = ()
 

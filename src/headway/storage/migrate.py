@@ -1,55 +1,77 @@
-"""Numbered, forward-only migrations. Each process that opens the database applies the missing ones first.
+"""Numbered, forward-only migrations, the first of which is the schema. Each process that opens the database applies the missing
+ones first.
 
-They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: on Postgres, its statements
-replace them and run one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one
-transaction. A new SQLite database is created from `schema.sql`, the result of all migrations, which takes a sixth of the time.
-`make schema` writes that file.
+They are applied in one transaction, except those with a file `NAME.online.sql` beside their `NAME.sql`: on Postgres, its statements
+replace the others and run one by one, while other processes use the database (`postgres/online.py`). A new database gets all
+migrations in one transaction.
 """
 
 import os
 from contextlib import nullcontext
 from functools import partial
+from typing import Final, NamedTuple
 
-from headway.ledger.errors import DatabaseTooNew
+from headway.ledger.errors import DatabaseTooNew, DatabaseUnreleased
 from headway.storage.postgres.row_security import protect_tables
 from headway.storage.progress import MigrationProgress
 from headway.storage.sqlite_connection import SqliteConnection
-from headway.storage.transaction import Connection, Transaction, across_tenants, get_logger
+from headway.storage.transaction import Connection, Dialect, Transaction, across_tenants, get_logger
 
-MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-COPY_SUFFIX = ".before-"  # of the copy of an SQLite database, and the version that it was changed to
-SCHEMA_FOLDER = os.path.dirname(__file__)
-SCHEMA_NAME = "schema.sql"
-ONLINE_FOLDER = os.path.join(os.path.dirname(__file__), "postgres", "migrations")
-MIGRATION_LOCK = 0x4865_6164_7761_79
-FIRST_PROTECTED = "_row_security.sql"  # from the migration of this name on, Postgres tables have row-level security
-FIRST_WITH_CELLS = "_cells.sql"  # from the migration of this name on, tenants can be moved
+FOLDER: Final = os.path.join(os.path.dirname(__file__), "migrations")
+FIRST_NAME: Final = "0001_schema.sql"  # versions from before the first release had other names
+ONLINE_SUFFIX: Final = ".online.sql"
+COPY_SUFFIX: Final = ".before-"  # of the copy of an SQLite database, and the version that it was changed to
+MIGRATION_LOCK: Final = 0x4865_6164_7761_79
+MARKS: Final = {"sqlite": "-- sqlite", "postgresql": "-- postgres"}  # end the lines that are for one database
 
 
-def list_migrations() -> list[tuple[int, str]]:
-    """List (number, name) of every known migration, in order."""
-    names = sorted(name for name in os.listdir(MIGRATIONS_FOLDER) if name.endswith(".sql"))
-    return [(int(name[:4]), name) for name in names]
+class Migration(NamedTuple):
+    """A file with the statements of one schema version."""
+
+    number: int
+    name: str
+    folder: str
+
+    @property
+    def has_online_part(self) -> bool:
+        return os.path.exists(os.path.join(self.folder, self.online_name))
+
+    @property
+    def online_name(self) -> str:
+        return self.name.removesuffix(".sql") + ONLINE_SUFFIX
+
+    def read(self, dialect: Dialect) -> list[str]:
+        return [text.replace("{id}", dialect.numbered) for text in read_statements(os.path.join(self.folder, self.name), dialect)]
+
+    def read_online_part(self, dialect: Dialect) -> list[str]:
+        return read_statements(os.path.join(self.folder, self.online_name), dialect)
+
+
+def list_migrations(folder: str = FOLDER) -> list[Migration]:
+    """List the known migrations, in order."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".sql") and not name.endswith(ONLINE_SUFFIX))
+    return [Migration(int(name[:4]), name, folder) for name in names]
 
 
 def get_newest_version() -> int:
-    return list_migrations()[-1][0]
+    return list_migrations()[-1].number
 
 
-def migrate(connection: Connection, direct_url: str = "") -> None:
+def migrate(connection: Connection, direct_url: str = "", folder: str = FOLDER) -> None:
     """Apply the missing migrations, under a lock, so that several processes can start at once. Those that run online use the direct
     URL, if there is one."""
-    newest = get_newest_version()
-    version, dialect = connection.read(lambda tx: (get_current_version(tx), tx.dialect.name))
+    migrations = list_migrations(folder)
+    newest = len(migrations)
+    version, dialect = connection.read(lambda tx: (get_current_version(tx), tx.dialect))
     first, kept = version, copy_before(connection, newest) if 0 < version < newest else ""
     while version < newest:
-        number, name = list_migrations()[version]
-        if version and dialect == "postgresql" and has_online_part(name):
-            apply_online_part(connection, number, name, direct_url)
+        migration = migrations[version]
+        if version and dialect.name == "postgresql" and migration.has_online_part:
+            apply_online_part(connection, migration, dialect, direct_url)
             version = connection.read(get_current_version)
         else:
             with MigrationProgress("changing the schema in one transaction") if version else nullcontext():
-                version = connection.write(partial(apply_missing, migrations=list_migrations()))
+                version = connection.write(partial(apply_missing, migrations=migrations))
     if version > newest:
         raise DatabaseTooNew(
             f"The database is at schema version {version}; this Headway knows versions up to {newest}. Upgrade Headway."
@@ -68,34 +90,40 @@ def copy_before(connection: Connection, newest: int) -> str:
     return f"; a copy from before is {path}" if connection.copy_to(path) else "; the disk has no room for a copy from before"
 
 
-def has_online_part(name: str) -> bool:
-    return os.path.exists(os.path.join(ONLINE_FOLDER, name))
-
-
-def apply_online_part(connection: Connection, number: int, name: str, direct_url: str) -> None:
+def apply_online_part(connection: Connection, migration: Migration, dialect: Dialect, direct_url: str) -> None:
     from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415  SQLite users do not load psycopg
     from headway.storage.postgres.online import apply_online  # noqa: PLC0415
 
     assert isinstance(connection, PostgresConnection)
     apply_online(
         direct_url or connection.url,
-        read_statements(ONLINE_FOLDER, name),
-        is_applied=lambda: connection.read(get_current_version) >= number,
-        record=lambda: connection.write(across_tenants(partial(record_migration, number=number, name=name))),
+        migration.read_online_part(dialect),
+        is_applied=lambda: connection.read(get_current_version) >= migration.number,
+        record=lambda: connection.write(across_tenants(partial(record_migration, migration=migration))),
     )
 
 
 def get_current_version(tx: Transaction) -> int:
+    """Return the schema version, 0 for a new database. Raises DatabaseUnreleased for one from before the first release."""
     table = tx.one(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
         if tx.dialect.name == "sqlite"
         else "SELECT 1 WHERE to_regclass(quote_ident(current_schema()) || '.migrations') IS NOT NULL"
     )
-    row = tx.one("SELECT MAX(number) FROM migrations") if table else None
-    return int(row[0]) if row and row[0] is not None else 0
+    row = tx.one("SELECT MAX(number), MIN(name) FROM migrations") if table else None
+    if not row or row[0] is None:
+        return 0
+    if row[1] != FIRST_NAME:
+        raise DatabaseUnreleased(
+            f"The database has schema version {row[0]} of a Headway from before the first release, which this one cannot read. "
+            "Nothing was changed. To keep its todos, run `headway todo export todos.json` with the Headway that created it "
+            "(`headway admin tenant export` archives everything else of a tenant), set HEADWAY_DATABASE_URL to a new database, and "
+            "run `headway todo import todos.json` with this one."
+        )
+    return int(row[0])
 
 
-def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
+def apply_missing(tx: Transaction, migrations: list[Migration]) -> int:
     """Apply the missing migrations up to the first one that runs online. A new database has no other users, so it gets all."""
     tx.enter_all_tenants()
     is_postgres = tx.dialect.name == "postgresql"
@@ -105,32 +133,20 @@ def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
     version = get_current_version(tx)
     is_new = version == 0
-    if is_new and not is_postgres and migrations == list_migrations():
-        return create_schema(tx, migrations)
-    for number, name in migrations[version:]:
-        is_online = is_postgres and has_online_part(name)
+    for migration in migrations[version:]:
+        is_online = is_postgres and migration.has_online_part
         if is_online and not is_new:
             break
-        for statement in simplify_online_part(name) if is_online else read_statements(MIGRATIONS_FOLDER, name):
-            tx.run(statement.replace("{id}", tx.dialect.primary_key))
-        record_migration(tx, number, name)
-        version = number
-    if is_postgres and any(name.endswith(FIRST_PROTECTED) for _, name in migrations[:version]):
-        protect_tables(tx)  # also those that a later migration adds or builds again
-    if is_postgres and any(name.endswith(FIRST_WITH_CELLS) for _, name in migrations[:version]):
+        for statement in simplify_online_part(migration, tx.dialect) if is_online else migration.read(tx.dialect):
+            tx.run(statement)
+        record_migration(tx, migration)
+        version = migration.number
+    if is_postgres:
         from headway.storage.postgres.fence import fence_new_tables  # noqa: PLC0415  only a migration needs it
 
+        protect_tables(tx)
         fence_new_tables(tx)
     return version
-
-
-def create_schema(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
-    """Create what all migrations together create, in a new SQLite database. Return its version."""
-    for statement in read_statements(SCHEMA_FOLDER, SCHEMA_NAME):
-        tx.run(statement)
-    for number, name in migrations:
-        record_migration(tx, number, name)
-    return migrations[-1][0]
 
 
 def hold_schema(tx: Transaction) -> None:
@@ -138,22 +154,21 @@ def hold_schema(tx: Transaction) -> None:
     tx.run("SELECT pg_advisory_xact_lock_shared(?)", MIGRATION_LOCK)
 
 
-def simplify_online_part(name: str) -> list[str]:
+def simplify_online_part(migration: Migration, dialect: Dialect) -> list[str]:
     from headway.storage.postgres.online import simplify  # noqa: PLC0415  SQLite users do not load psycopg
 
-    return simplify(read_statements(ONLINE_FOLDER, name))
+    return simplify(migration.read_online_part(dialect))
 
 
-def record_migration(tx: Transaction, number: int, name: str) -> None:
-    tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
+def record_migration(tx: Transaction, migration: Migration) -> None:
+    tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", migration.number, migration.name, tx.now)
 
 
-def read_statements(folder: str, name: str) -> list[str]:
-    with open(os.path.join(folder, name), encoding="utf-8") as file:
-        return split_statements(file.read())
-
-
-def split_statements(text: str) -> list[str]:
-    """Split a migration into statements. Comments take whole lines, and no statement contains a semicolon."""
-    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+def read_statements(path: str, dialect: Dialect) -> list[str]:
+    """Read the statements for a database. Comments take whole lines, and no statement contains a semicolon. A line that ends with
+    the name of the other database in a comment is left out."""
+    other_marks = tuple(mark for name, mark in MARKS.items() if name != dialect.name)
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip() for line in file if not line.lstrip().startswith("--")]
+    code = "\n".join(line.removesuffix(MARKS[dialect.name]) for line in lines if not line.endswith(other_marks))
     return [statement.strip() for statement in code.split(";") if statement.strip()]

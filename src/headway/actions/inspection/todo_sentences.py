@@ -14,14 +14,10 @@ from headway.storage.stores.events import CausedEvent
 State = dict[str, Any]
 
 
-def describe_changes(todo: Todo, events: Sequence[CausedEvent], *, is_complete: bool) -> list[WhyLine]:
-    """Describe each event by what it changed. A log that does not begin with the todo's creation is older than its first line."""
+def describe_changes(events: Sequence[CausedEvent]) -> list[WhyLine]:
+    """Describe each event by what it changed."""
     changes = [(event, json.loads(event.data)) for event in events]
     lines: list[WhyLine] = []
-    if is_complete and (not changes or changes[0][1]["change"] != "created"):
-        since = f"before event {events[0].seq}" if events else "so far"
-        note = f"Todo #{todo.id} was created. Its changes {since} were logged by an older version, which did not list them by todo."
-        lines.append(WhyLine(None, todo.created_at, note))
     old: State | None = None
     for event, data in changes:
         new: State = restore_texts(data, "todo", old)

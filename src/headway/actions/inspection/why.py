@@ -138,7 +138,7 @@ def read_events(
 def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
     events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", TODO_KINDS, since=todo.created_at)
     changes = [event for event in events if event.kind == "todo_changed"]
-    lines = [*notes, *describe_changes(todo, changes, is_complete=not notes)]
+    lines = [*notes, *describe_changes(changes)]
     lines += describe_events(event for event in events if event.kind != "todo_changed")
     for dependency_id in todo.depends_on[:DEPENDENCIES_LIMIT]:
         dependency = todo_store.find(tx, tenant_id, dependency_id)

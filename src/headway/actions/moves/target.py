@@ -133,10 +133,3 @@ def redirect(tx: Transaction, move: Move, visit: Callable[[], None]) -> None:
 def redirect_tokens(tx: Transaction, move: Move) -> None:
     """Let a cell that the tenant left before send the holders of its tokens to the target, rather than from cell to cell."""
     move_store.redirect_departed_tokens(tx, move.tenant, move.target)
-
-
-def drop_old_keys(tx: Transaction, wait_ms: int) -> None:
-    """Drop the key of leases that an upgrade keeps for processes of the version before. It lacks the tenant, so rows of another
-    database may violate it."""
-    move_store.limit_lock_waits(tx, wait_ms)
-    move_store.drop_old_key(tx)

@@ -59,7 +59,7 @@ class MemoryFields(StrictModel):
 
 
 class OriginShape(BaseModel):
-    """The agent or the person that an entry comes from. Entries of older versions have only an `agent_id`."""
+    """The agent or the person that an entry comes from."""
 
     agent_id: Annotated[str, Field(description="The role of the agent that wrote it; empty: a person wrote it")]
     person: Annotated[

@@ -41,11 +41,11 @@ FIND_CONSTRAINT: Final = """SELECT convalidated FROM pg_constraint
 
 
 def simplify(statements: list[str]) -> list[str]:
-    """Return the statements for a new database: in one transaction, on empty tables, beside no process of an older version."""
+    """Return the statements for a new database: in one transaction, on empty tables, beside no other process."""
     return [
         statement.replace(" CONCURRENTLY", "").replace(" NOT VALID", "")
         for statement in statements
-        if not VALIDATE.match(statement) and not (CREATE_INDEX.match(statement) and " before_" in statement)
+        if not VALIDATE.match(statement)
     ]
 
 

@@ -90,8 +90,8 @@ def announce_again(tx: Transaction, job_ids: Sequence[str], delay_ms: int = 0) -
 
 
 def has_overlooked(tx: Transaction) -> bool:
-    """Whether a due job is to be announced later than any repetition. A process that does not know `announce_at`, such as one of an
-    older version, may have made it due."""
+    """Whether a due job is to be announced later than any repetition. A process that dispatches
+    jobs itself may have made it due."""
     now = to_steady_time(tx, tx.now)
     sql = f"SELECT 1 FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND announce_at > ? LIMIT 1"
     return tx.one(sql, now, now + MAX_REPEAT_MS) is not None

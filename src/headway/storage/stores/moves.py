@@ -163,12 +163,6 @@ def has_name_or_id(tx: Transaction, tenant_name: str, tenant_id: int) -> bool:
     return tx.one("SELECT 1 FROM tenants WHERE name = ? OR id = ?", tenant_name, tenant_id) is not None
 
 
-def drop_old_key(tx: Transaction) -> None:
-    """Drop the unique key of leases without the tenant, if there is one."""
-    if tx.one("SELECT 1 FROM pg_class WHERE relname = 'before_0026_leases' AND relnamespace = current_schema()::regnamespace"):
-        tx.run("DROP INDEX IF EXISTS before_0026_leases")
-
-
 def announce(tx: Transaction, tenant_id: int) -> None:
     """Let all processes look at the tenant's log after the commit. Moves are rare, so the notification may be part of it."""
     tx.run("SELECT pg_notify('headway_events', ?)", str(tenant_id))

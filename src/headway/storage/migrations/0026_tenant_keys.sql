@@ -1,2 +1,0 @@
--- On Postgres, keys begin with the tenant: storage/postgres/migrations/0026_tenant_keys.sql. SQLite keeps its keys, because the ids
--- that storage/id_ranges.py gives out are unique across the tenants of a database.
