@@ -43,6 +43,7 @@ cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBounc
 	$(BIN)/python -m tests.cluster --write $(ROWS)
 
 check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape, documents and manifests
+	$(BIN)/python hatch_build.py
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIOME) check --error-on-warnings
@@ -59,10 +60,9 @@ format: $(VENV)/.installed-dev $(BIOME)
 	$(BIN)/ruff check --fix .
 	$(BIOME) check --write
 
-docs: $(VENV)/.installed-dev  ## generate docs/reference, the tables of settings and the catalogue of the MCP server from the code
-	$(BIN)/python scripts/write_sync_library.py
+docs: $(VENV)/.installed-dev  ## generate docs/reference, the tables of settings, the blocking library and the catalogue of the MCP server from the code
+	$(BIN)/python hatch_build.py
 	$(BIN)/python scripts/write_reference.py
-	$(BIN)/python scripts/write_mcp_catalogue.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 CLUSTER_PACKAGES = postgresql pgbouncer libfaketime nftables iproute2

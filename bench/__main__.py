@@ -29,7 +29,7 @@ from bench import (  # noqa: F401  importing a module registers its benchmarks
     tokens,
 )
 from bench.harness import REGISTRY, Benchmark, Pace, Unavailable, Workshop, open_workshop, progress
-from bench.report import Result, as_document, conditions, figure, table, write_down
+from bench.report import DOCUMENT, Result, as_document, conditions, figure, table, write_down
 
 # The order of the report, independent of the order of imports.
 ROOMS = (
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="run only benchmarks whose name starts with one of these")
     parser.add_argument("--list", action="store_true", help="list the benchmarks and what they measure")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to this file")
-    parser.add_argument("--write", action="store_true", help="update bench/results.json, results.svg and the tables of RESULTS.md")
+    parser.add_argument("--write", action="store_true", help="update .bench/results.json, results.svg and the tables of RESULTS.md")
     parser.add_argument(
         "--trial", action="store_true", help="run one round of each, to check that all of them work; the figures mean little"
     )
@@ -65,6 +65,8 @@ def main() -> None:
     benchmarks = chosen_by(arguments.names)
     if arguments.trial and arguments.write:
         parser.error("--trial cannot be combined with --write")
+    if arguments.write and arguments.names and not DOCUMENT.exists():
+        parser.error(f"some benchmarks update the results of all, and there is no {DOCUMENT}: first run all with --write")
     if not benchmarks:
         parser.error("no benchmark has that name; --list shows them all")
     if arguments.list:

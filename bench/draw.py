@@ -156,5 +156,5 @@ def short(number: float) -> str:
 
 if __name__ == "__main__":
     here = Path(__file__).parent
-    drawn = picture(json.loads((here / "results.json").read_text(encoding="utf-8")))
+    drawn = picture(json.loads((here.parent / ".bench" / "results.json").read_text(encoding="utf-8")))
     (here / "results.svg").write_text(drawn, encoding="utf-8")

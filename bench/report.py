@@ -16,9 +16,10 @@ from bench.harness import Benchmark, Measurements
 
 HERE = Path(__file__).parent
 PAGE = HERE / "RESULTS.md"
-DOCUMENT = HERE / "results.json"
+DOCUMENT = HERE.parent / ".bench" / "results.json"  # all figures of the machine that measured; not committed
 PICTURE = HERE / "results.svg"
 COSTS = HERE / "costs.json"
+FIGURES = HERE / "figures.json"  # those that the model of an installation needs
 SCALING = HERE.parent / "docs" / "internals" / "capacity.md"
 TITLES = ("benchmark", "ratio", "middle half", "target", "", "ours", "reference", "workload ÷ reference")
 TOKEN_TITLES = (
@@ -165,10 +166,13 @@ def capacity_table(document: dict[str, Any]) -> str:
 def write_down(document: dict[str, Any]) -> None:
     """Update the measured figures and leave the prose around them. A partial run updates only its own benchmarks."""
     from bench import scaling  # which uses the tables of this module
+    from bench.scale_model import select_figures
 
     if DOCUMENT.exists():
         document = merged(json.loads(DOCUMENT.read_text(encoding="utf-8")), document)
+    DOCUMENT.parent.mkdir(exist_ok=True)
     DOCUMENT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    FIGURES.write_text(json.dumps(select_figures(document), indent=1) + "\n", encoding="utf-8")
     PICTURE.write_text(draw.picture(document), encoding="utf-8")
     tables = {
         "machine": machine_line(document),

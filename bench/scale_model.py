@@ -1,6 +1,6 @@
 """What an installation needs, from one process to a million agents. `python -m bench.scaling` prints it.
 
-This is arithmetic, not a measurement: costs that were measured or counted (results.json, costs.json) times the assumptions below.
+This is arithmetic, not a measurement: costs that were measured or counted (figures.json, costs.json) times the assumptions below.
 An agent is a run that is at work: it waits for a model, calls a tool, and writes a step. Runs that wait for a person need nothing
 but their rows. Names end with their unit: _s seconds, _ms milliseconds, _mb megabytes, _usd dollars, _per_s a rate.
 """
@@ -38,7 +38,7 @@ class Operation(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Costs from results.json and costs.json."""
+    """Costs from figures.json and costs.json."""
 
     iteration: Operation
     turn: Operation  # without its iterations
@@ -101,8 +101,24 @@ MEANINGS = {
 }
 
 
+FIELDS = {
+    "tokens.30.bill": ("rows",),
+    "pg.turns.cpu": ("ours",),
+    "pg.turns.server": ("ratio",),
+    "engine.memory": ("ours",),
+    "sse.1000": ("ours",),
+    "pg.create.tenants": ("against",),
+}
+
+
 class NotMeasured(Exception):
-    """A figure that the model needs is missing in results.json or costs.json."""
+    """A figure that the model needs is missing in figures.json or costs.json."""
+
+
+def select_figures(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of all results that the model needs."""
+    measured = [result for result in results["benchmarks"] if result["name"] in FIELDS and "missing" not in result]
+    return {"benchmarks": [{field: result[field] for field in ("name", *FIELDS[result["name"]])} for result in measured]}
 
 
 def read_measurements(results: dict[str, Any], costs: dict[str, Any]) -> Measured:
@@ -114,7 +130,7 @@ def read_measurements(results: dict[str, Any], costs: dict[str, Any]) -> Measure
     def find(name: str, field: str = "ours") -> Any:
         value = benchmarks.get(name, {}).get(field)
         if value is None:
-            raise NotMeasured(f"results.json has no figure for {name}. Run `python -m bench {name} --write`.")
+            raise NotMeasured(f"figures.json has no figure for {name}. Run `python -m bench {name} --write`.")
         return value
 
     def find_operation(name: str) -> Operation:

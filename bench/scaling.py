@@ -5,7 +5,7 @@ import json
 import math
 from pathlib import Path
 
-from bench.report import COSTS, DOCUMENT, SCALING, aligned, between_markers, figure
+from bench.report import COSTS, FIGURES, SCALING, aligned, between_markers, figure
 from bench.scale_model import MEANINGS, Assumptions, Model, NotMeasured, Plan, list_walls, plan_installation, read_measurements
 
 SIZES = (1, 64, 1_000, 10_000, 100_000, 1_000_000)
@@ -71,7 +71,7 @@ def render_sections(model: Model) -> dict[str, str]:
 
 
 def read_model(assumed: Assumptions | None = None) -> Model:
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in (DOCUMENT, COSTS)]
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in (FIGURES, COSTS)]
     return Model(read_measurements(*documents), assumed or Assumptions())
 
 

@@ -3,13 +3,15 @@
     make docs
 
 The output is the same on every machine: it does not depend on the width of the terminal, the home folder or the settings.
-tests/test_documents.py fails when it is out of date.
+docs/reference is not committed; tests/test_documents.py fails when the tables of settings are out of date.
 """
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
 from copy import copy
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_
 from headway.surfaces.http.problems import STATUS_TITLES
 
 FOLDER = Path(__file__).parent.parent / "docs"
+SOURCE = FOLDER.parent / "src" / "headway"
 WIDTH = 100
 MADE = "<!-- Written by scripts/write_reference.py: `make docs`. Changes made here are lost. -->"
 SHARED = {flag.name for flag in build_shared_flags()}
@@ -37,6 +40,7 @@ def documents() -> dict[str, str]:
     return {
         "reference/cli.md": cli_page(),
         "reference/http.md": http_page(api),
+        "reference/modules.md": modules_page(),
         "settings.md": settings_page(),
         "reference/openapi.json": json.dumps(api, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
     }
@@ -180,6 +184,31 @@ def named(name: str, *, required: bool) -> str:
 
 def told(codes: tuple[int, ...]) -> str:
     return ", ".join(f"{code} {STATUS_TITLES[code].lower()}" for code in sorted(codes))
+
+
+# Modules
+
+
+def modules_page() -> str:
+    """List every module with the first sentence of its docstring."""
+    parts = [MADE, "# Every module", "[The architecture](../internals/architecture.md) explains the packages."]
+    modules = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__main__.py")
+    for folder, paths in groupby(modules, key=lambda path: path.parent):
+        rows = [row for path in paths if (row := describe_module(path))]
+        if rows:
+            name = "headway" if folder == SOURCE else folder.relative_to(SOURCE).as_posix()
+            parts += [f"## {name}", "\n".join(["| module | what it is for |", "|---|---|", *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def describe_module(path: Path) -> str:
+    """Return a row of the table, or nothing for a package without a docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    if not docstring:
+        return ""
+    name = path.relative_to(SOURCE).with_suffix("").as_posix().removesuffix("/__init__")
+    sentence = re.split(r"(?<=[.:]) |\n\n", " ".join(docstring.partition("\n\n")[0].split()), maxsplit=1)[0]
+    return f"| `{name}` | {sentence.replace('|', chr(92) + '|')} |"
 
 
 # Settings

@@ -18,11 +18,16 @@ import psycopg
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+import hatch_build
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.warm_start import build_command
 from tests.wheel_installs import Release, build_release
+
+ROOT = Path(__file__).parent.parent
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    hatch_build.refresh(ROOT)  # the blocking library and the catalogue are not committed, and their sources may have changed
 
 # No test needs its files to survive a power failure, and syncing thousands of databases would keep the disk busy.
 SHARED_MEMORY = Path("/dev/shm")

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import inspect
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import hatch_build
 from headway import Closed, NotFound, sync
 from headway.ledger.errors import SettingsError
 from headway.library import client as async_client
@@ -87,12 +90,25 @@ def test_a_program_that_forgets_to_close_ends_cleanly(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\nturn_started\n", "")
 
 
-def test_the_methods_without_await_are_up_to_date() -> None:
-    sys.path.append(str(ROOT / "scripts"))
-    from write_sync_library import TARGET, build_modules  # noqa: PLC0415  a script, not a package
+def test_a_changed_method_gets_a_new_twin(tmp_path: Path) -> None:
+    sources, twins = tmp_path / hatch_build.NAMESPACES, tmp_path / hatch_build.BLOCKING
+    shutil.copytree(ROOT / hatch_build.NAMESPACES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    hatch_build.write_blocking(tmp_path)
+    assert not hatch_build.is_blocking_stale(tmp_path)
+    ours = ROOT / hatch_build.BLOCKING
+    assert [path.read_text() for path in sorted(twins.glob("*.py"))] == [path.read_text() for path in sorted(ours.glob("*.py"))]
 
-    stale = [name for name, text in build_modules().items() if (TARGET / name).read_text(encoding="utf-8") != text]
-    assert stale == [], "run scripts/write_sync_library.py"
+    changed = (sources / "events.py").read_text() + "\n\nclass Bells:\n    async def ring(self) -> int:\n        return 1\n"
+    (sources / "events.py").write_text(changed)
+    later = (twins / "events.py").stat().st_mtime_ns + 1
+    os.utime(sources / "events.py", ns=(later, later))
+    (sources / "files.py").unlink()
+    assert hatch_build.is_blocking_stale(tmp_path)
+    hatch_build.write_blocking(tmp_path)
+
+    assert "    def ring(self) -> int:\n" in (twins / "events.py").read_text()
+    assert not (twins / "files.py").exists()
+    assert not hatch_build.is_blocking_stale(tmp_path)
 
 
 def test_every_method_has_a_twin() -> None:

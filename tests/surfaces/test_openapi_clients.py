@@ -15,7 +15,7 @@ from tests.npm_packages import CACHE, INSTALLING_S, TESTS, install_packages
 from tests.surfaces.server_harness import Client
 
 PROGRAMS = TESTS / "openapi_clients"
-DOCUMENT = TESTS.parent / "docs" / "reference" / "openapi.json"
+DOCUMENT = "openapi.json"
 RUNNING_S = 300
 SEEN = {
     "checks": ["the outcome"],
@@ -57,10 +57,11 @@ def install_python_packages() -> Path:
 
 def test_typescript_programs_compile_and_run(sqlite_client: Client, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(install_packages(PROGRAMS.name) / "node_modules")
-    for source in [*PROGRAMS.glob("*.ts"), *PROGRAMS.glob("*.mjs"), *PROGRAMS.glob("*.json"), DOCUMENT]:
+    for source in [*PROGRAMS.glob("*.ts"), *PROGRAMS.glob("*.mjs"), *PROGRAMS.glob("*.json")]:
         shutil.copy(source, tmp_path)
+    (tmp_path / DOCUMENT).write_text(sqlite_client.get("/openapi.json").text, encoding="utf-8")
     packages = Path("node_modules")
-    run("node", packages / "openapi-typescript" / "bin" / "cli.js", DOCUMENT.name, "-o", "schema.d.ts", folder=tmp_path)
+    run("node", packages / "openapi-typescript" / "bin" / "cli.js", DOCUMENT, "-o", "schema.d.ts", folder=tmp_path)
     run("node", packages / ".bin" / "openapi-ts", folder=tmp_path)
     run("node", packages / "typescript" / "bin" / "tsc", "-p", ".", folder=tmp_path)
     for program in ("with_openapi_fetch", "with_hey_api"):
@@ -71,6 +72,7 @@ def test_typescript_programs_compile_and_run(sqlite_client: Client, tmp_path: Pa
 def test_a_python_program_is_typed_and_runs(sqlite_client: Client, tmp_path: Path) -> None:
     binaries = install_python_packages()
     shutil.copy(PROGRAMS / "with_python_client.py", tmp_path)
+    (tmp_path / DOCUMENT).write_text(sqlite_client.get("/openapi.json").text, encoding="utf-8")
     options = ("--path", DOCUMENT, "--output-path", "python_client", "--meta", "none")
     run(binaries / "openapi-python-client", "generate", *options, folder=tmp_path, path=binaries)
     check = [

@@ -1,6 +1,6 @@
 """What MCP clients learn about a tool besides its arguments: a title, whether its calls are harmless, and the form of its results.
 
-Only `scripts/write_mcp_catalogue.py` and its test use this module.
+Only `hatch_build.py` and a test use this module.
 """
 
 import json

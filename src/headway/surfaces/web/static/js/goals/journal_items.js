@@ -8,7 +8,7 @@ const withReason = (text, reason) => (reason ? `${text}: ${reason}` : text);
 /** Start a sentence with a word, unless the reason says it already: "Paused by the operator." */
 const sayOnce = (word, reason = "") => (reason.toLowerCase().startsWith(word.toLowerCase()) ? reason : withReason(word, reason));
 
-/** The first words of a text, for sub-goals without a title. */
+/** The first words of a text, for plans of older versions, whose sub-goals have no titles. */
 function shorten(text) {
   if (text.length <= TITLE_LENGTH) return text;
   const kept = text.slice(0, TITLE_LENGTH);
