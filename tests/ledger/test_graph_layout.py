@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.graphs.graph_layout import CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
-from tests.tables import each_row
 
 Point = tuple[int, int]
 graphs = st.integers(1, 12).flatmap(
@@ -85,19 +84,6 @@ def test_a_cycle_is_drawn_too() -> None:
 
 def test_edges_to_unknown_nodes_and_self_loops_are_left_out() -> None:
     assert compute_layout([1, 2], [(1, 1), (1, 9), (9, 2), (1, 2), (1, 2)]) == compute_layout([1, 2], [(1, 2)])
-
-
-@each_row("added", [(4, [(1, 4)]), (9, [(3, 9)]), (9, [])])
-def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int, list[tuple[int, int]]]) -> None:
-    new, edges = added
-    plan = [(1, 2), (1, 3), (1, 5), (1, 6)]
-    first = positions_by_id(compute_layout([1, 6, 3, 5, 2], plan))
-    second = positions_by_id(compute_layout([1, 2, 3, 5, 6, new], plan + edges, previous=first))
-
-    def from_left(cards: dict[int, CardPosition]) -> list[int]:
-        return sorted((2, 3, 5, 6), key=lambda node: cards[node].x)
-
-    assert from_left(second) == from_left(first)
 
 
 @given(graphs)

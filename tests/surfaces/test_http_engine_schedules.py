@@ -108,16 +108,17 @@ def test_a_patch_changes_only_what_it_names(client: Client) -> None:
 
 def test_a_preview_has_the_next_five_times_in_the_time_zone(client: Client) -> None:
     query = {"cron": "30 2 * * *", "timezone": "America/New_York"}
-    answer = client.ok("GET", "/v1/schedule-preview", params=query)
+    answer = client.ok("GET", "/v1/schedules/preview", params=query)
     times = [datetime.fromtimestamp(moment, ZoneInfo("America/New_York")) for moment in answer["times"]]
     assert len(times) == 5
     assert times == sorted(times)
     assert {(moment.hour, moment.minute) for moment in times} <= {(2, 30), (3, 0), (3, 30)}  # an hour may be missing in spring
 
-    beats = client.ok("GET", "/v1/schedule-preview", params={"every_s": 90})["times"]
+    beats = client.ok("GET", "/v1/schedules/preview", params={"every_s": 90})["times"]
     assert [later - earlier for earlier, later in pairwise(beats)] == [90] * 4
     for bad in ({}, {"cron": "soon"}, {"cron": "0 6 * * *", "every_s": 9}, {"cron": "0 6 * * *", "timezone": "Mars"}):
-        client.refused("GET", "/v1/schedule-preview", 422, "invalid", params=bad)
+        client.refused("GET", "/v1/schedules/preview", 422, "invalid", params=bad)
+    client.refused("PUT", "/v1/schedules/preview", 422, "invalid", json={"every_s": 60, "message": {"text": "x"}})
     assert client.ok("GET", "/v1/schedules")["schedules"] == []
 
 

@@ -150,7 +150,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/goals/{goal_id}/run-again": None,
         "/v1/jobs/{job_id}/cancel": None,
         "/v1/notices/done": {"ids": [1]},
-        "/v1/dead-jobs": {"action": "drop", "kind": "goal"},
+        "/v1/jobs/dead": {"action": "drop", "kind": "goal"},
         "/v1/approvals/{approval_id}": {"decision": "reject"},
         "/v1/questions/{question_id}": {"answer": "once"},
         "/v1/memory": {"text": "once"},

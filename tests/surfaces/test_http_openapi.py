@@ -23,7 +23,7 @@ negative_data_rejection = { expected-statuses = [400, 401, 403, 404, 405, 406, 4
 
 # When and what are one of two each, and so are ids and a selection, which a schema of loose fields does not say.
 [[operations]]
-include-path-regex = "/v1/(schedules/{name}|schedule-preview|dead-jobs|notices/done)$"
+include-path-regex = "/v1/(schedules/({name}|preview)|jobs/dead|notices/done)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 
 # Nor that completed_at goes with an ended status, which may be the one that the todo has already.

@@ -1,4 +1,4 @@
-"""/v1/queue, /v1/workers and /v1/dead-jobs: the queue as a whole, who works on it, and many dead letters at once."""
+"""/v1/queue, /v1/workers and /v1/jobs/dead: the queue as a whole, who works on it, and many dead letters at once."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def add_delayed_job(client: Client, wait_ms: int) -> str:
 
 
 def change(client: Client, **body: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = client.ok("POST", "/v1/dead-jobs", json=body)
+    answer: dict[str, Any] = client.ok("POST", "/v1/jobs/dead", json=body)
     return answer
 
 
@@ -84,10 +84,10 @@ def test_a_bulk_retry_runs_what_can_run_and_says_why_the_rest_cannot(client: Cli
 def test_a_repeated_bulk_request_changes_nothing_and_gets_the_same_answer(client: Client) -> None:
     dropped = add_dead_job(client.desk)
     body, headers = {"action": "drop", "ids": [dropped]}, {"Idempotency-Key": "drop-1"}
-    first = client.ok("POST", "/v1/dead-jobs", json=body, headers=headers)
+    first = client.ok("POST", "/v1/jobs/dead", json=body, headers=headers)
     kept = add_dead_job(client.desk)
 
-    assert client.ok("POST", "/v1/dead-jobs", json=body, headers=headers) == first
+    assert client.ok("POST", "/v1/jobs/dead", json=body, headers=headers) == first
     assert [row["id"] for row in client.ok("GET", "/v1/jobs")["jobs"]] == [kept]
 
 
@@ -99,8 +99,8 @@ def test_a_bulk_request_is_bounded_and_unambiguous(client: Client) -> None:
         {"action": "burn"},
         {"action": "drop", "ids": []},
     ):
-        check_problem(client.post("/v1/dead-jobs", json=body), 422, "invalid")
-    check_problem(client.post("/v1/dead-jobs", json={"action": "drop", "ids": [dead], "kind": "tool"}), 422, "invalid")
+        check_problem(client.post("/v1/jobs/dead", json=body), 422, "invalid")
+    check_problem(client.post("/v1/jobs/dead", json={"action": "drop", "ids": [dead], "kind": "tool"}), 422, "invalid")
     assert list_states(client) == ["dead"]
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_retried_during_a_halt(client: Client) -> None:
     dead = add_dead_job(client.desk)
     client.desk.database.write(lambda tx: halts.halt(tx, "a drill"))
     try:
-        check_problem(client.post("/v1/dead-jobs", json={"action": "retry", "ids": [dead]}), 503, "halted")
+        check_problem(client.post("/v1/jobs/dead", json={"action": "retry", "ids": [dead]}), 503, "halted")
     finally:
         client.desk.database.write(halts.unhalt)
     assert list_states(client) == ["dead"]

@@ -15,7 +15,6 @@ REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which 
 SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
 MEBIBYTE: Final = 2**20
 NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
-MOST_DOLLARS: Final = 1_000_000  # of a limit or a budget
 
 
 def to_dollars(nanos: int) -> float:

@@ -43,4 +43,6 @@ def check_schedule_name(name: str) -> str:
     name = check_name(name, "name")
     if "/" in name or name in (".", ".."):
         raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
+    if name == "preview":
+        raise Invalid("A schedule cannot be named 'preview': this is the URL of the times that a new schedule would have.")
     return name

@@ -131,16 +131,6 @@ def list_goal_runs(call: OperationCall, goal_id: int) -> Document:
     return goal_runs.list_runs(call.tx, call.tenant_id, goal_id)
 
 
-@table.add(
-    "GET /goals/{goal_id}/why",
-    "Explain why a goal or a sub-goal is not making progress",
-    schemas.Explained,
-    errors=(404,),
-)
-def get_goal_why(call: OperationCall, goal_id: int, query: schemas.WhyQuery) -> Document:
-    return {"why": goal_views.explain(call.tx, call.tenant_id, goal_id, query.sub_goal_id)}
-
-
 @table.add("POST /goals/{goal_id}/pause", "Pause a goal", ONE_GOAL, errors=(404, 409))
 def pause_goal(call: OperationCall, goal_id: int) -> Document:
     return interrupt_goal(call, goals.pause(call.tx, call.tenant_id, goal_id))

@@ -1,4 +1,4 @@
-"""Operations on the job queue: /jobs, /dead-jobs and /queue"""
+"""Operations on the job queue: /jobs and /queue"""
 
 from headway.actions import dead_letters, jobs, views
 from headway.actions.operations import bulk, queue_state
@@ -20,7 +20,7 @@ def list_jobs(call: OperationCall, query: schemas.JobsQuery) -> Document:
     return views.list_jobs(call.tx, call.tenant_id, query.state, query.limit, query.cursor, query.kind).as_json()
 
 
-@table.add("POST /dead-jobs", "Retry or drop many dead jobs, at most 100 per request", schemas.BulkResult)
+@table.add("POST /jobs/dead", "Retry or drop many dead jobs, at most 100 per request", schemas.BulkResult)
 def change_dead_jobs(call: OperationCall, body: schemas.BulkChange) -> Document:
     """Those with the given `ids`, or all dead jobs, or those of one `kind`: repeat the request with `next_cursor` until it is null.
     A job that cannot be changed is in `refused` with the reason, and the others are changed."""

@@ -73,7 +73,7 @@ def encode_schedule(call: OperationCall, schedule: Schedule) -> Document:
     return {"schedule": schedule.as_json()}
 
 
-@table.add("GET /schedule-preview", "Get the next five times of a schedule that would be created now", schemas.SchedulePreview)
+@table.add("GET /schedules/preview", "Get the next five times of a schedule that would be created now", schemas.SchedulePreview)
 def preview_schedule(call: OperationCall, query: schemas.PreviewQuery) -> Document:
     timing = Timing(query.cron or "", query.timezone, int((query.every_s or 0) * 1000))
     times = schedules.preview(timing, call.tx.now)

@@ -3,7 +3,7 @@
 from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
 from headway.operations.operation import Document, OperationCall, OperationTable
-from headway.operations.schemas.inspection import ExplanationQuery, ExplanationShape
+from headway.operations.schemas.inspection import ExplanationQuery, ExplanationShape, GoalExplanationQuery
 
 table = OperationTable("why")
 
@@ -34,11 +34,13 @@ def explain_turn(call: OperationCall, turn_id: str, query: ExplanationQuery) -> 
 
 @table.add(
     "GET /why/goal/{goal_id}",
-    "Explain why a goal is in its present state, oldest event first",
+    "Explain why a goal is in its present state, oldest event first, or only the present state of one of its sub-goals",
     ExplanationShape,
     errors=(404,),
 )
-def explain_goal(call: OperationCall, goal_id: int, query: ExplanationQuery) -> Document:
+def explain_goal(call: OperationCall, goal_id: int, query: GoalExplanationQuery) -> Document:
+    if query.sub_goal_id is not None:
+        return why.explain_sub_goal(call.tx, call.tenant_id, str(goal_id), query.sub_goal_id).as_json()
     return explain(call, "goal", goal_id, query)
 
 

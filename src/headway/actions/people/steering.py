@@ -36,14 +36,6 @@ def send_to_agent(tx: Transaction, tenant_id: int, run_id: str, content: str, se
     return send(tx, runs.get(tx, tenant_id, run_id), content, sender)
 
 
-def send_to_conversation(tx: Transaction, tenant_id: int, conversation: int | str, content: str, sender: str) -> SteeringMessage:
-    """Send a message to the turn that runs in a conversation."""
-    run = turns.find_running(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id)
-    if run is None:
-        raise Conflict("No turn is running in this conversation.")
-    return send(tx, run, content, sender)
-
-
 def send(tx: Transaction, run: Run, content: str, sender: str) -> SteeringMessage:
     """Store a message for a run that has not ended. The run cannot end with an answer before it has read the message."""
     if not text.check_text(content, "content").strip():

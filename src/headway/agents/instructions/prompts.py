@@ -273,10 +273,6 @@ def render_closing(reason: str, open_items: list[Todo]) -> str:
     return f"{reason}\n\nIncomplete:\n{item_list}{more}" if open_items else reason
 
 
-def to_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def render_done(reason: str) -> str:
     """Say that a request is done, and how that is known."""
     return f"Done: {reason}."

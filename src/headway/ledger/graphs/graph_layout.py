@@ -67,20 +67,18 @@ class LayeredGraph(NamedTuple):
         return (self.width(left) + self.width(right)) / 2 + gap
 
 
-def compute_layout(nodes: Sequence[int], edges: Edges, previous: Mapping[int, CardPosition] | None = None) -> Layout:
+def compute_layout(nodes: Sequence[int], edges: Edges) -> Layout:
     """Lay out the graph with edges pointing down, from each node to those that depend on it.
 
-    Edges to unknown nodes are ignored, and edges that close a cycle are reversed. Given the positions of the previous layout in
-    `previous`, cards move as little as possible.
+    Edges to unknown nodes are ignored, and edges that close a cycle are reversed.
     """
     if not nodes:
         return Layout(0, 0, (), ())
-    known_positions = previous or {}
-    ids = sorted(dict.fromkeys(nodes), key=lambda node: known_positions[node].x if node in known_positions else inf)
+    ids = list(dict.fromkeys(nodes))
     index_of = {node: index for index, node in enumerate(ids)}
     links = sorted({(index_of[a], index_of[b]) for a, b in edges if a in index_of and b in index_of and a != b})
     order, downward = break_cycles(len(ids), links)
-    web = build_layered_graph(range(len(ids)) if known_positions else order, assign_layers(order, downward), downward)
+    web = build_layered_graph(order, assign_layers(order, downward), downward)
     web = web._replace(rows=reduce_crossings(web))
     centres = straighten_edges(web, compute_centres(web))
     left = min(centre - web.width(vertex) / 2 for vertex, centre in centres.items())

@@ -84,7 +84,8 @@ class Goals:
 
     async def why(self, goal_id: int, sub_goal_id: int | None = None) -> str:
         """Explain why a goal or one of its sub-goals is not making progress."""
-        return str((await self._door.send("GET /goals/{}/why", goal_id, query=drop_none(sub_goal_id=sub_goal_id)))["why"])
+        answer = await self._door.send("GET /why/goal/{}", goal_id, query=drop_none(sub_goal_id=sub_goal_id))
+        return str(answer["why"][-1]["text"])
 
     async def update(
         self,

@@ -34,7 +34,6 @@ FutureTime = Annotated[
     int, Field(ge=1, le=LATEST_DEADLINE_S, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
 ]
 PAUSE_KINDS = [kind for kind in get_args(PauseKind) if kind]
-PAUSE_KIND_SCHEMA = {"anyOf": [{"type": "string", "enum": PAUSE_KINDS}, {"type": "null"}]}
 
 
 class NewGoalBody(StrictModel):
@@ -112,10 +111,6 @@ class GraphQuery(QueryModel):
     columns: Annotated[int, Field(ge=1, le=100, description="About how many cards are side by side")] = GRAPH_COLUMNS
 
 
-class WhyQuery(QueryModel):
-    sub_goal_id: Id | None = None
-
-
 # Answers
 
 
@@ -138,7 +133,3 @@ class Graph(BaseModel):
     height: int
     nodes: list[GraphNode]
     edges: list[GraphEdge]
-
-
-class Explained(BaseModel):
-    why: str

@@ -6,11 +6,15 @@ from pydantic import BaseModel, Field
 
 from headway.actions.inspection.why import SCREEN_LINES
 from headway.actions.views import PAGE_LIMIT
-from headway.operations.schemas.todos import QueryModel
+from headway.operations.schemas.todos import Id, QueryModel
 
 
 class ExplanationQuery(QueryModel):
     limit: Annotated[int, Field(ge=2, le=PAGE_LIMIT, description="The number of lines; details are left out first")] = SCREEN_LINES
+
+
+class GoalExplanationQuery(ExplanationQuery):
+    sub_goal_id: Id | None = None
 
 
 # Answers

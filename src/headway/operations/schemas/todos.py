@@ -270,11 +270,6 @@ class StreamQuery(QueryModel):
 
 # Answers. Handlers render them by hand, for speed; these models document them.
 
-COMPLETED_BY_DESCRIPTION = (
-    "check: its checks passed, or the assessor accepted it; effect: what was written shows it; agent: an agent said so; "
-    "person: a person did; null: it is not completed, or was before this was recorded"
-)
-
 
 class StatusCounts(BaseModel):
     pending: int
@@ -350,7 +345,6 @@ def choose_tag(body: Any) -> str:
 TodoCreation = Annotated[Annotated[NewTodo, Tag(ONE_TAG)] | Annotated[NewTodos, Tag(MANY_TAG)], Discriminator(choose_tag)]
 TodoChanges = Annotated[Annotated[RowList, Tag(ONE_TAG)] | Annotated[Rows, Tag(MANY_TAG)], Discriminator(choose_tag)]
 
-CREATION: TypeAdapter[NewTodo | NewTodos] = TypeAdapter(TodoCreation)
 CHANGES: TypeAdapter[list[LooseRow] | Rows] = TypeAdapter(TodoChanges)
 
 

@@ -129,12 +129,6 @@ class Invocation:
                 conversation_id = database.read(lambda tx: conversations.resolve(tx, tenant.id, self.conversation or "")).id
             yield TenantDatabase(database, Scope(tenant.id, conversation_id), limited=self.conversation is not None)
 
-    def find_tenant(self, tx: Transaction) -> Tenant | None:
-        """Return the tenant chosen by --tenant, or None if the local tenant has not been created yet."""
-        if self.tenant is None or self.tenant == LOCAL_TENANT:
-            return tenants.find_local(tx)
-        return tenants.get_by_name(tx, self.tenant)
-
     def answer(self, document: dict[str, Any], draw: Callable[[], None]) -> None:
         """Print the document as JSON with --json; otherwise call `draw` to print it for people."""
         if self.as_json:

@@ -89,7 +89,7 @@ export function createGoalState(id) {
   }
   const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
   const loadReceipts = async () => (receipts.value = goal.value.checks.length ? (await get(`${path}/receipts`)).receipts : []);
-  const loadWhy = async () => (why.value = (await get(`${path}/why`)).why);
+  const loadWhy = async () => (why.value = (await get(`/v1/why/goal/${id}`)).why.at(-1).text);
 
   async function loadJournal(before) {
     const page = (await get(`${path}/journal`, { limit: JOURNAL_PAGE_SIZE, ...(before && { before }) })).entries;

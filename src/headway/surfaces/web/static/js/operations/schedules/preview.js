@@ -29,7 +29,7 @@ export function Preview({ timing }) {
   useEffect(() => {
     let isCurrent = true;
     const timer = setTimeout(async () => {
-      const found = await get(`/v1/schedule-preview?${query}`).catch((error) => ({ error: error.message }));
+      const found = await get(`/v1/schedules/preview?${query}`).catch((error) => ({ error: error.message }));
       if (isCurrent) setAnswer(found);
     }, DELAY_MS);
     return () => {

@@ -13,7 +13,7 @@ export const progress = signal(null);
 const update = (changes) => (progress.value = { ...progress.value, ...changes });
 
 async function send(body) {
-  const answer = await post("/v1/dead-jobs", { action: progress.value.action, ...body });
+  const answer = await post("/v1/jobs/dead", { action: progress.value.action, ...body });
   const { done, refused } = progress.value;
   update({ done: done + answer.changed.length, refused: [...refused, ...answer.refused] });
   return answer;
