@@ -63,6 +63,7 @@ SHARING_FILES = {
     "test_packaging.py": "wheel",
     "test_supported_pythons.py": "wheel",
     "test_documents.py": "sources",
+    "test_needs.py": "sources",
     "test_shape.py": "sources",
     "test_cached_tokens.py": "providers",
     "test_failure_wording.py": "providers",

@@ -1,0 +1,79 @@
+"""docs/internals/needs.md says who needs each setting, command, route, tool and event, and names no other."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from headway.agents.tools import catalogue
+from headway.agents.tools.builtin import ExternalAccess
+from headway.settings.declarations import GROUPS
+from headway.surfaces.cli.main import headway
+from headway.surfaces.http.app import list_documented_routes
+from tests.parsed_sources import list_nodes, read_source
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "internals" / "needs.md"
+
+
+def read_section(title: str) -> list[str]:
+    """Return the names in the first column of a section's table."""
+    section = read_source(PAGE).partition(f"## {title}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \| (.+) \|$", section, re.MULTILINE)
+    assert all(reason.strip() for _, reason in rows)
+    names = [name for cell, _ in rows for name in re.findall(r"`([^`]+)`", cell)]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    return sorted(names)
+
+
+def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from list_commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name))
+
+
+def test_every_setting_is_needed_by_somebody() -> None:
+    assert read_section("Settings") == sorted(name for group in GROUPS.values() for name in group)
+
+
+def test_every_command_is_needed_by_somebody() -> None:
+    assert read_section("Commands") == sorted(list_commands(headway))
+
+
+def test_every_route_is_needed_by_somebody() -> None:
+    routes = {
+        f"{method} {route.path_format.removeprefix('/v1')}"
+        for route in list_documented_routes()
+        if route.include_in_schema
+        for method in route.methods or ()
+    }
+    assert read_section("Routes") == sorted(routes)
+
+
+def test_every_tool_is_needed_by_somebody() -> None:
+    assert read_section("Tools") == sorted(catalogue.build_toolbox(ExternalAccess(("*",), ("ls", "python3"))).tools)
+
+
+def test_every_event_is_needed_by_somebody() -> None:
+    sources = sorted((ROOT / "src" / "headway").rglob("*.py"))
+    written = {
+        argument.value
+        for path in sources
+        for node in list_nodes(path)
+        if isinstance(node, ast.Call) and re.fullmatch(r"Event|(.*\.)?emit\w*", ast.unparse(node.func))
+        for argument in node.args[:2]
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and "_" in argument.value
+    }
+    named = read_section("Events")
+    assert len(written) > 20
+    assert sorted(written - set(named)) == []
+    text = "\n".join(map(read_source, sources))
+    composed = {f"{owner}_deleted" for owner in ("conversation", "goal")}  # actions/retention/pruning.py
+    assert [name for name in named if f'"{name}"' not in text and name not in composed] == []
