@@ -10,7 +10,7 @@ from headway.actions.board import comments, saved_views
 from headway.actions.files import recording
 from headway.actions.guard import rules
 from headway.actions.notices import NoticeSubject
-from headway.actions.people import approvals, questions, steering
+from headway.actions.people import inbox, steering
 from headway.actions.proof import receipts
 from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
@@ -146,8 +146,8 @@ def write_run_rows(tx: Transaction, run: Run) -> int:
 def ask_people(tx: Transaction, run: Run) -> tuple[int, int]:
     """Have the run ask for an approval and an answer, and return their ids."""
     effect = Effect(0, 1, "second call", "now", "{}", "proposed")
-    approval = approvals.propose(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000)
-    return approval.id, questions.ask(tx, run, "Which colour?").id
+    approval = inbox.propose_call(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000)
+    return approval.id, inbox.ask(tx, run, "Which colour?").id
 
 
 def list_tenant_tables(tx: Transaction) -> list[str]:

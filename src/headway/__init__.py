@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
     from headway.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
     from headway.values.value import Page
-    from headway.values.work import Agent, Approval, Costs, Job, Note, Question, Schedule
+    from headway.values.work import Agent, Costs, Job, Note, Schedule
 
 __version__ = "0.1.0"
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "NotFound",
     "Note",
     "Page",
+    "PersonRequest",
     "Question",
     "QuotaExceeded",
     "Receipt",
@@ -126,12 +127,13 @@ HOMES = {
     "tool": "headway.agents.tools.custom",
     **dict.fromkeys(("File", "FileVersion"), f"{VALUES}.files"),
     **dict.fromkeys(("AgentResult", "Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
+    **dict.fromkeys(("Approval", "PersonRequest", "Question"), f"{VALUES}.inbox"),
     **dict.fromkeys(
         ("AccessToken", "HaltState", "NewAccessToken", "NewWebhook", "Webhook", "WebhookDelivery"), f"{VALUES}.operators"
     ),
     **dict.fromkeys(("Claim", "Comment", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
     **dict.fromkeys(("Conversation", "Event", "Message", "Turn", "TurnReport", "Usage"), f"{VALUES}.turns"),
-    **dict.fromkeys(("Agent", "Approval", "Costs", "Job", "Note", "Question", "Schedule"), f"{VALUES}.work"),
+    **dict.fromkeys(("Agent", "Costs", "Job", "Note", "Schedule"), f"{VALUES}.work"),
 }
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.actions import run_ends
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import Answer, ApprovalDecision
-from headway.ledger.permission import Approval, PersonQuestion
+from headway.actions.people import inbox
+from headway.actions.people.inbox import Answer, ApprovalDecision
+from headway.ledger.inbox import PersonRequest
 from tests.agents.sub_agent_harness import wait_for_end
 from tests.agents.turn_harness import Talk
 from tests.model_server import Reply, calls
@@ -25,16 +25,16 @@ def write_policy(home: Path, *rules: str) -> None:
 
 def list_approvals(talk: Talk, state: Any = None) -> list[dict[str, Any]]:
     """Return the approvals, oldest first."""
-    page = talk.database.read(lambda tx: approvals.list_page(tx, talk.tenant_id, state, 100))
+    page = talk.database.read(lambda tx: inbox.list_items(tx, talk.tenant_id, "approval", state, 100))
     return list(reversed(page["approvals"]))
 
 
 def list_questions(talk: Talk) -> list[dict[str, Any]]:
-    page = talk.database.read(lambda tx: questions.list_page(tx, talk.tenant_id, None, 100))
+    page = talk.database.read(lambda tx: inbox.list_items(tx, talk.tenant_id, "question", None, 100))
     return list(reversed(page["questions"]))
 
 
-def decide(talk: Talk, approval_id: int, answer: Answer, *, always: bool = False, **fields: Any) -> Approval:
+def decide(talk: Talk, approval_id: int, answer: Answer, *, always: bool = False, **fields: Any) -> PersonRequest:
     """Decide as a person does, through the process that runs the turn."""
     headway, decision = talk.headway, ApprovalDecision(answer, BOB, **fields)
     approval = talk.wait(
@@ -52,10 +52,10 @@ def decide_and_finish(talk: Talk, approval_id: int, answer: Answer, *, always: b
     return wait_for_end(talk)
 
 
-def answer_question(talk: Talk, question_id: int, content: str) -> PersonQuestion:
+def answer_question(talk: Talk, question_id: int, content: str) -> PersonRequest:
     headway = talk.headway
     question = talk.wait(
-        headway.database.of(talk.tenant_id).write(lambda tx: questions.answer(tx, talk.tenant_id, question_id, content, BOB))
+        headway.database.of(talk.tenant_id).write(lambda tx: inbox.answer(tx, talk.tenant_id, question_id, content, BOB))
     )
     headway.nudge()
     return question

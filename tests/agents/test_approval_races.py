@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from headway.actions import run_ends
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import Answer, ApprovalDecision
+from headway.actions.people import inbox
+from headway.actions.people.inbox import Answer, ApprovalDecision
 from headway.ledger.errors import CommitUncertain, Conflict, HeadwayError, Invalid, NotFound
-from headway.ledger.permission import Approval
+from headway.ledger.inbox import PersonRequest
 from headway.storage.direct import connect
 from headway.storage.transaction import Transaction, across_tenants
 from tests.agents.person_harness import BOB, cancel_turn, decide, decide_and_finish, list_approvals, list_questions
@@ -103,7 +103,7 @@ def run_at_once(url: str, *works: Callable[[Transaction], Any]) -> list[Any]:
 
 def build_decision(
     talk: Talk, answer: Answer, by: str, arguments: str | None = None, reason: str = "", approval_id: int = 0
-) -> Callable[[Transaction], Approval]:
+) -> Callable[[Transaction], PersonRequest]:
     decision = ApprovalDecision(answer, by, arguments, reason)
     found = approval_id or get_id(talk)
     return partial(talk.headway.permission.decide, tenant_id=talk.tenant_id, approval_id=found, decision=decision)
@@ -122,7 +122,7 @@ def test_of_people_who_decide_at_once_one_wins(kind: str, home: Path, request: p
         ]
         results = run_at_once(url, *works)
         (approval,) = list_approvals(talk)
-        winners = [result for result in results if isinstance(result, Approval)]
+        winners = [result for result in results if isinstance(result, PersonRequest)]
         assert {(winner.state, winner.decided_by) for winner in winners} == {(approval["state"], approval["decided_by"])}
         assert {type(result) for result in results if result not in winners} == {Conflict}
         talk.headway.nudge()
@@ -138,7 +138,7 @@ def test_a_decision_and_the_end_of_the_turn_at_once_leave_one_result(database_ur
             cancel = partial(run_ends.cancel_turn, tenant_id=talk.tenant_id, turn_id=talk.turn()["id"])
             index = -1
             decision = ApprovalDecision("approve", BOB)
-            approve = partial(approvals.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk, index), decision=decision)
+            approve = partial(inbox.decide, tenant_id=talk.tenant_id, request_id=get_id(talk, index), decision=decision)
             decided, canceled = run_at_once(database_url, approve, cancel)
             assert isinstance(canceled, list)
             state = "canceled" if isinstance(decided, Conflict) else "approved"
@@ -202,7 +202,7 @@ def test_a_run_that_waits_reserves_nothing_and_a_decision_needs_no_budget(sqlite
 def test_a_decision_at_the_moment_of_expiry_is_refused_and_leaves_no_rule(sqlite_url: str, home: Path) -> None:
     with open_talk(sqlite_url, home, in_order(drop("a"), DONE)) as talk:
         talk.say()
-        talk.database.write(lambda tx: tx.run("UPDATE approvals SET expires_at = ?", tx.now))
+        talk.database.write(lambda tx: tx.run("UPDATE requests SET expires_at = ?", tx.now))
         with pytest.raises(Conflict, match="has expired"):
             decide(talk, get_id(talk), "approve", always=True)
         assert not (home / "policy.toml").exists()
@@ -216,9 +216,9 @@ def test_a_decision_at_the_moment_of_expiry_is_refused_and_leaves_no_rule(sqlite
 @pytest.mark.parametrize(
     ("sql", "dropped"),
     [
-        ('UPDATE approvals SET arguments = \'{"name": "b"}\'', []),
-        ("UPDATE approvals SET arguments = 'nonsense'", []),
-        ("UPDATE approvals SET digest = 'x'", []),
+        ('UPDATE requests SET arguments = \'{"name": "b"}\'', []),
+        ("UPDATE requests SET arguments = 'nonsense'", []),
+        ("UPDATE requests SET digest = 'x'", []),
         ("UPDATE effects SET tool = 'erase'", []),
         ('UPDATE effects SET arguments = \'{"name": "b"}\'', ["a"]),  # the approval's arguments count
     ],
@@ -229,7 +229,7 @@ def test_only_the_approved_call_is_made(sqlite_url: str, home: Path, sql: str, d
         talk.wait(talk.headway.stop_agents())
         decision = ApprovalDecision("approve", BOB)
         approval_id = get_id(talk)
-        talk.database.write(lambda tx: approvals.decide(tx, talk.tenant_id, approval_id, decision))
+        talk.database.write(lambda tx: inbox.decide(tx, talk.tenant_id, approval_id, decision))
         talk.database.write(lambda tx: tx.run(sql))
         talk.resume_turn()
         assert (list_done(home), list_done(home, "erased")) == (dropped, [])
@@ -260,7 +260,7 @@ def check_dropped_once(talk: Talk, home: Path, name: str) -> None:
     assert [effect.state for effect in talk.effects()] == ["succeeded"]
 
 
-@pytest.mark.parametrize("after", [b"INSERT INTO approvals", b"UPDATE approvals"], ids=["of a proposal", "of a decision"])
+@pytest.mark.parametrize("after", [b"INSERT INTO requests", b"UPDATE requests"], ids=["of a proposal", "of a decision"])
 def test_a_lost_commit_neither_repeats_nor_loses_a_decision(postgres_url: str, home: Path, after: bytes) -> None:
     with lose_commit_answer(postgres_url, after) as proxy, open_talk(proxy.url, home, in_order(drop("a"), DONE)) as talk:
         talk.say()
@@ -295,7 +295,7 @@ def test_another_tenant_cannot_decide_or_answer(sqlite_url: str, home: Path) -> 
                 lambda tx: talk.headway.permission.decide(tx, other, approval["id"], ApprovalDecision("approve", BOB))
             )
         with pytest.raises(NotFound):
-            talk.database.write(lambda tx: questions.answer(tx, other, question["id"], "this", BOB))
+            talk.database.write(lambda tx: inbox.answer(tx, other, question["id"], "this", BOB))
         assert talk.turn()["status"] == "waiting"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headway.actions.access import audit
 from headway.ledger.errors import Conflict, Invalid, NotFound
-from headway.ledger.permission import compute_digest
+from headway.ledger.inbox import compute_digest
 from headway.ledger.tenancy import AuditFilter
 from tests.agents.person_harness import (
     BOB,

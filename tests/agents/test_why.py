@@ -74,8 +74,8 @@ def test_a_person_who_rejects_a_call_is_named(sqlite_url: str, tmp_path: Path) -
         lines = explain(talk, "turn", turn["id"])
 
         assert waiting == (
-            f"The turn waits for approval #{number}. Decide with `headway approval approve {number}` or `reject {number}`, "
-            "or cancel the turn."
+            f"The turn waits for approval #{number}. Decide with `headway inbox approve {number}` or "
+            f"`headway inbox reject {number}`, or cancel the turn."
         )
         assert lines[2:] == [
             f'Agent index asked for approval #{number} of calculate {{"expression": "6*7"}} ({approval["why"]}).',

@@ -234,9 +234,9 @@ class Talk:
         return [(kind, text) for kind, text in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def open_notices(self) -> list[str]:
-        """The kinds of the notices in the inbox that are not done."""
-        inbox = self.database.read(lambda tx: notices.get_inbox(tx, self.tenant_id, 100, is_done=False))
-        return [notice["kind"] for notice in inbox["notices"]]
+        """The kinds of the notices that are not done."""
+        page = self.database.read(lambda tx: notices.list_page(tx, self.tenant_id, 100, is_done=False))
+        return [notice["kind"] for notice in page["notices"]]
 
     def pool(self) -> Pool:
         return self.database.read(lambda tx: spending_store.get_pool(tx, self.tenant_id))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from headway.actions import goal_views
-from headway.actions.people import approvals
-from headway.actions.people.approvals import Answer, ApprovalDecision
+from headway.actions.people import inbox
+from headway.actions.people.inbox import Answer, ApprovalDecision
 from tests.autonomy.goal_harness import (
     Gate,
     Part,
@@ -31,7 +31,7 @@ DIGGING = by_transcript(RUN, text("A hole."))
 
 
 def list_open(pursuit: Pursuit) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pursuit.read(approvals.list_page, "proposed", 10)["approvals"]
+    rows: list[dict[str, Any]] = pursuit.read(inbox.list_items, "approval", "proposed", 10)["approvals"]
     return rows
 
 
@@ -80,7 +80,7 @@ def test_a_new_plan_cancels_what_the_dropped_sub_goal_waited_for(sqlite_url: str
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.statuses() == {"dig": "skipped", "measure": "failed", "rest": "completed"}
-        states = [approval["state"] for approval in pursuit.read(approvals.list_page, None, 10)["approvals"]]
+        states = [approval["state"] for approval in pursuit.read(inbox.list_items, "approval", None, 10)["approvals"]]
         assert states == ["canceled"]
 
 

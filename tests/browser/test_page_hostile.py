@@ -78,7 +78,7 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
     ids = {words: client.desk.write(hostile_goal, words) for words in chosen}
     page.open().live()
     row = ".rows .grow > div:first-child"
-    for path, where in (("/board", ".tile .clamp"), ("/operations/agents", row), ("/operations/inbox", row)):
+    for path, where in (("/board", ".tile .clamp"), ("/operations/agents", row), ("/operations/notices", row)):
         page.go(path)
         for words in chosen:
             expect(page.page.locator(where).filter(has_text=to_line(words)[:60]).first).to_be_attached()

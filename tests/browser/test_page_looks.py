@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from headway.actions import goals, jobs, notices
-from headway.actions.people import approvals, questions
+from headway.actions.people import inbox
 from headway.ledger.run import Effect, Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
@@ -141,8 +141,8 @@ def ask_for_more(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     assert run is not None
     command = {"command": ["git", "push", "--force", "origin", "release 4.2"], "timeout_s": 30}
     effect = Effect(0, 1, "call-2", "run_command", json.dumps(command), "proposed")
-    approvals.propose(tx, run, effect, "policy.toml, line 3", tx.now + 3_600_000)
-    questions.ask(tx, run, "Which environment should the rollout begin with?", ["Staging", "Production, 5% of the traffic"])
+    inbox.propose_call(tx, run, effect, "policy.toml, line 3", tx.now + 3_600_000)
+    inbox.ask(tx, run, "Which environment should the rollout begin with?", ["Staging", "Production, 5% of the traffic"])
 
 
 def waiting_conversation(client: Client, model: ModelServer) -> str:
@@ -200,7 +200,7 @@ OPERATIONS_TABS = (
     "dead-letters",
     "agents",
     "schedules",
-    "inbox",
+    "notices",
     "spending",
     "webhooks",
 )
@@ -228,7 +228,7 @@ def arrange_pages(client: Client, model: ModelServer) -> dict[str, Place]:
         "goal": Place(busy_goal(client), "Recovered after an interruption"),
         "goals": Place(several_goals(client), "Translate help centre"),
         "chat-waiting": Place(waiting_conversation(client, model), "Which environment"),
-        "approvals": Place("/approvals", "Decided last"),
+        "inbox": Place("/inbox", "Decided last"),
     }
     todo = client.ok("GET", "/v1/todos")["todos"][0]
     return {**places, "todo": Place(f"/todos/{todo['id']}", "Comments"), "chat": Place(busy_conversation(client, model), "41*2")}

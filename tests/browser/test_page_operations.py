@@ -61,7 +61,7 @@ def test_operations_has_a_tab_per_address_with_notices_and_webhooks(page: Visit,
     manage_webhooks(page, client)
 
 
-TABS = ("", "/queue", "/workers", "/dead-letters", "/agents", "/schedules", "/spending", "/inbox", "/webhooks")
+TABS = ("", "/queue", "/workers", "/dead-letters", "/agents", "/schedules", "/spending", "/notices", "/webhooks")
 LATE_TABS = (*TABS, "/access", "/audit", "/settings", "/tools")
 
 
@@ -402,41 +402,41 @@ def test_agents_at_work_are_listed_and_stopped_and_a_halt_asks_first(page: Visit
 
 
 def follow_notices(page: Visit, client: Client, model: ModelServer) -> None:
-    page.go("/operations/inbox")
-    expect(page.region("Inbox")).to_contain_text("There are no notices.")
+    page.go("/operations/notices")
+    expect(page.region("Notices")).to_contain_text("There are no notices.")
     client.desk.write(notices.notify, "budget", "The pool is spent.")
 
-    expect(page.region("Inbox")).to_contain_text("The pool is spent.")
+    expect(page.region("Notices")).to_contain_text("The pool is spent.")
     expect(page.page.locator(".toast")).to_contain_text("The pool is spent.")
-    inbox = page.region("Inbox")
+    tab = page.region("Notices")
     client.desk.write(notices.notify, "budget", "The pool has room again.")
     page.button("Done: The pool is spent.").click()
-    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    expect(tab.get_by_role("listitem")).to_have_count(1)
     page.button("Mark all as done").click()
-    expect(inbox).to_contain_text("There are no notices.")
-    page.button("Done", within=inbox).click()
-    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    expect(tab).to_contain_text("There are no notices.")
+    page.button("Done", within=tab).click()
+    expect(tab.get_by_role("listitem")).to_have_count(2)
     page.button("Open again: The pool is spent.").click()
-    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    expect(tab.get_by_role("listitem")).to_have_count(1)
     assert [notice["text"] for notice in client.ok("GET", "/v1/notices", params={"state": "open"})["notices"]] == [
         "The pool is spent."
     ]
 
     # They leave the inbox when their request was handled.
-    page.button("Open", within=inbox).click()
+    page.button("Open", within=tab).click()
     page.button("Mark all as done").click()
     model.script = by_turn(calls(("ask_person", {"question": "Which tier?"})), text("Done."))
     turn_id = begin_waiting_turn(client, client.conversation(title="Deploy"))["id"]
     goal = client.desk.write(staged_goals.add_half_done_goal)
     client.desk.database.write(lambda tx: goals.escalate(tx, goal, "replans", "5 of 5 plans used."))
-    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    expect(tab.get_by_role("listitem")).to_have_count(2)
     client.ok("POST", f"/v1/goals/{goal.id}/decision", json={"action": "abandon"})
-    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    expect(tab.get_by_role("listitem")).to_have_count(1)
     question = client.ok("GET", "/v1/questions", params={"state": "open"})["questions"][0]
     client.ok("POST", f"/v1/questions/{question['id']}", json={"answer": "Gold"})
-    expect(inbox).to_contain_text("There are no notices.")
-    page.button("Done", within=inbox).click()
-    expect(inbox.get_by_role("listitem")).to_have_count(4)
+    expect(tab).to_contain_text("There are no notices.")
+    page.button("Done", within=tab).click()
+    expect(tab.get_by_role("listitem")).to_have_count(4)
     wait_for_turn(client, turn_id)
 
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from headway.actions import runs
-from headway.actions.people import approvals, questions
+from headway.actions.people import inbox
 from headway.ledger.run import Effect, Run
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
@@ -59,8 +59,8 @@ def lines(page: Visit) -> Locator:
     return page.page.locator(".tool-line")
 
 
-def approvals_link(page: Visit) -> Locator:
-    return page.page.get_by_role("navigation", name="Main").get_by_role("link", name="Approvals")
+def inbox_link(page: Visit) -> Locator:
+    return page.page.get_by_role("navigation", name="Main").get_by_role("link", name="Inbox")
 
 
 def begin_waiting(client: Client, model: ModelServer, *replies: Reply) -> tuple[int, str]:
@@ -83,7 +83,7 @@ def test_people_approve_reject_edit_answer_and_steer_a_running_agent(
     expect(card).to_contain_text("expires in 23h")
     expect(page.log).to_contain_text("Waits for you")
     expect(page.log.locator(".dots")).to_have_count(0)
-    expect(approvals_link(page)).to_contain_text("1 waiting for you")
+    expect(inbox_link(page)).to_contain_text("1 waiting for you")
     expect(page.region("Conversations").get_by_role("link", name="greet")).to_contain_text("1 waiting for you")
     expect(page.page).to_have_title("(1) greet · Headway")
     page.page.keyboard.press("Enter")  # approves nothing: the card never takes the focus
@@ -99,7 +99,7 @@ def test_people_approve_reject_edit_answer_and_steer_a_running_agent(
     line.locator("summary").click()
     expect(line).to_contain_text(re.compile(r"Approved by somebody at a browser, (just now|\d+s ago)"))
     expect(line.get_by_label("Result")).to_contain_text("hello two words")
-    expect(approvals_link(page)).not_to_contain_text("waiting")
+    expect(inbox_link(page)).not_to_contain_text("waiting")
     expect(page.page).to_have_title("greet · Headway")
 
     # Questions are answered by choice or in words.
@@ -217,7 +217,7 @@ def reject_edit_and_always_allow(page: Visit, model: ModelServer, service: Servi
 
 def propose_command(tx: Transaction, run: Run, *words: str) -> None:
     effect = Effect(0, 0, "call-1", "run_command", json.dumps({"command": words}), "proposed")
-    approvals.propose(tx, run, effect, "policy.toml, line 3", tx.now + DAY_MS)
+    inbox.propose_call(tx, run, effect, "policy.toml, line 3", tx.now + DAY_MS)
 
 
 def add_waiting_goal(tx: Transaction, tenant_id: int) -> int:
@@ -226,7 +226,7 @@ def add_waiting_goal(tx: Transaction, tenant_id: int) -> int:
     working = [sub_goal for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id) if sub_goal.status == "in-progress"]
     first, second = (runs.get(tx, tenant_id, sub_goal.run_id or "") for sub_goal in working)
     propose_command(tx, first, "make", "canary")
-    questions.ask(tx, second, "May the pool grow to 50 connections?", ["Yes", "No"])
+    inbox.ask(tx, second, "May the pool grow to 50 connections?", ["Yes", "No"])
     return goal.id
 
 
@@ -235,7 +235,7 @@ def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: V
     conversation, turn_id = begin_waiting(
         client, model, calls(("run_command", {"command": ["echo", "a"]}), ("run_command", {"command": ["echo", "b"]}))
     )
-    expect(approvals_link(page)).to_contain_text("2 waiting for you")
+    expect(inbox_link(page)).to_contain_text("2 waiting for you")
     expect(page.page).to_have_title("(2) Quiet · Headway")
     expect(cards(page)).to_have_count(0)
     deploy = page.region("Conversations").get_by_role("link", name="Deploy")
@@ -253,16 +253,16 @@ def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: V
     client.ok("POST", f"/v1/turns/{turn_id}/cancel")
     expect(cards(page)).to_have_count(0)
     expect(lines(page).last).to_contain_text("canceled")
-    expect(approvals_link(page)).not_to_contain_text("waiting")
+    expect(inbox_link(page)).not_to_contain_text("waiting")
     assert client.ok("GET", f"/v1/approvals/{second}")["approval"]["state"] == "canceled"
     assert conversation
 
     # The link in a notice opens the request.
     page.forgiven = ("404",)
     conversation, turn_id = begin_waiting(client, model, echo("hello"), ask_person("Which tier?"))
-    page.go("/operations/inbox")
-    page.region("Inbox").get_by_role("link", name="open the request").first.click()
-    expect(page.page).to_have_url(re.compile(r"/approvals/\d+$"))
+    page.go("/operations/notices")
+    page.region("Notices").get_by_role("link", name="open the request").first.click()
+    expect(page.page).to_have_url(re.compile(r"/inbox/\d+$"))
     expect(cards(page)).to_contain_text("$ echo hello")
     expect(cards(page).get_by_role("link", name="Deploy")).to_have_attribute("href", f"/c/{conversation}")
 
@@ -276,11 +276,11 @@ def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: V
     page.button("Answer").click()
     expect(page.region("Decided")).to_contain_text("Which tier? → Gold")
     wait_for_turn(client, turn_id)
-    approvals_link(page).click()
+    inbox_link(page).click()
     expect(page.region("Open")).to_contain_text("No agent waits for you.")
     expect(page.region("Decided last").locator(".tool-line")).to_have_count(4)
     page.shoot("permission-decided")
-    page.go("/approvals/999999")
+    page.go("/inbox/999999")
     expect(page.page.locator("main")).to_contain_text("There is no such request.")
 
     # A goal shows what its sub-agents wait for.
@@ -299,7 +299,7 @@ def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: V
     page.button("Reject the call").click()
     expect(waits.locator("summary").filter(has_text="answered")).to_contain_text("May the pool grow to 50 connections? → Yes")
     expect(waits.locator("summary").filter(has_text="rejected")).to_contain_text("make canary")
-    expect(approvals_link(page)).not_to_contain_text("waiting")
+    expect(inbox_link(page)).not_to_contain_text("waiting")
     assert client.ok("GET", f"/v1/goals/{goal_id}")["goal"]["waiting_for"] is None
 
 

@@ -78,12 +78,12 @@ def build_goal_scenario(folder: Path, database_url: str) -> ProcessPlan:
 
 def check_people(left: Snapshot, noted: Counter[str], proposed: set[str], approved: set[str], notices: int) -> None:
     """Check that each call was proposed once and decided once, and made once if it was approved."""
-    ids = sorted(approval["id"] for approval in left["approvals"])
+    ids = sorted(approval["id"] for approval in list_requests(left, "approval"))
     requested = [data["approval"]["arguments"]["name"] for data in list_events(left, "approval_requested")]
     assert sorted(requested) == sorted(proposed)
     for kind in ("approval_requested", "approval_decided"):
         assert sorted(data["approval"]["id"] for data in list_events(left, kind)) == ids, kind
-    assert {approval["decided_by"] for approval in left["approvals"]} == {BOB}
+    assert {approval["decided_by"] for approval in list_requests(left, "approval")} == {BOB}
     assert [notice["kind"] for notice in left["notices"]].count("approval") == notices
     assert {turn["waiting"] for turn in left["turns"]} <= {0}
     assert {run["reserved"] for run in left["runs"]} == {0}
@@ -100,11 +100,11 @@ def check_people(left: Snapshot, noted: Counter[str], proposed: set[str], approv
 
 def check_turn(left: Snapshot, noted: Counter[str]) -> None:
     check_people(left, noted, {*PROPOSED, "lamp"}, {"plates", INSTEAD, "lamp"}, notices=2)
-    states = {approval["call_id"]: (approval["state"], approval["reason"]) for approval in left["approvals"]}
+    states = {approval["call_id"]: (approval["state"], approval["reason"]) for approval in list_requests(left, "approval")}
     assert states["note-cups"] == ("rejected", IN_USE)
     assert {state for call_id, state in states.items() if call_id != "note-cups"} == {("approved", "")}
-    (question,) = left["questions"]
-    assert (question["state"], question["answer"], question["answered_by"]) == ("answered", ANSWER, BOB)
+    (question,) = list_requests(left, "question")
+    assert (question["state"], question["answer"], question["decided_by"]) == ("answered", ANSWER, BOB)
     assert [notice["kind"] for notice in left["notices"]].count("question") == 1
     assert len(list_events(left, "question_asked")) == len(list_events(left, "question_answered")) == 1
     (turn,) = left["turns"]
@@ -119,7 +119,11 @@ def check_goal(left: Snapshot, noted: Counter[str]) -> None:
     (goal,) = left["goals"]
     assert goal["status"] == "completed"
     assert [sub_goal["status"] for sub_goal in left["sub_goals"]] == ["completed"] * len(names)
-    assert {approval["state"] for approval in left["approvals"]} == {"approved"}
+    assert {approval["state"] for approval in list_requests(left, "approval")} == {"approved"}
+
+
+def list_requests(left: Snapshot, kind: str) -> list[dict[str, Any]]:
+    return [request for request in left["requests"] if request["kind"] == kind]
 
 
 def list_events(left: Snapshot, kind: str) -> list[dict[str, Any]]:

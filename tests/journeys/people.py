@@ -6,9 +6,9 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import ApprovalDecision
-from headway.ledger.permission import Approval
+from headway.actions.people import inbox
+from headway.actions.people.inbox import ApprovalDecision
+from headway.ledger.inbox import PersonRequest
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Row, Transaction
 from tests.journeys.forked_process import ProcessPlan
@@ -19,8 +19,7 @@ IN_USE = "They are in use."
 REJECTED = "cups"
 EDITED, INSTEAD = "linen", "napkins"
 ANSWER = "No"
-SELECT_OPEN = """SELECT 'approval', id FROM approvals WHERE tenant_id = ? AND state = 'proposed'
-    UNION ALL SELECT 'question', id FROM questions WHERE tenant_id = ? AND state = 'open' ORDER BY 1, 2"""
+SELECT_OPEN = "SELECT kind, id FROM requests WHERE tenant_id = ? AND state = 'open' ORDER BY kind, id"
 SELECT_BUSY = """SELECT 1 FROM jobs WHERE tenant_id = ? AND kind IN ('turn', 'agent', 'goal')
     AND state IN ('queued', 'running') LIMIT 1"""
 
@@ -51,7 +50,7 @@ def is_person_needed(tx: Transaction, tenant_id: int) -> bool:
 
 
 def list_open(tx: Transaction, tenant_id: int) -> list[Row]:
-    return tx.all(SELECT_OPEN, tenant_id, tenant_id)
+    return tx.all(SELECT_OPEN, tenant_id)
 
 
 async def decide_all(headway: Any, plan: ProcessPlan) -> None:
@@ -59,18 +58,16 @@ async def decide_all(headway: Any, plan: ProcessPlan) -> None:
     tenant_id = plan.tenant_id
     for kind, number in await headway.database.of(tenant_id).read(partial(list_open, tenant_id=tenant_id)):
         if kind == "question":
-            await headway.database.of(tenant_id).write(
-                lambda tx, number=number: questions.answer(tx, tenant_id, number, ANSWER, BOB)
-            )
+            await headway.database.of(tenant_id).write(lambda tx, number=number: inbox.answer(tx, tenant_id, number, ANSWER, BOB))
         else:
             await headway.database.of(tenant_id).write(partial(decide, headway=headway, tenant_id=tenant_id, number=number))
     headway.nudge()
 
 
-def decide(tx: Transaction, headway: Any, tenant_id: int, number: int) -> Approval:
-    name = json.loads(approvals.get(tx, tenant_id, number).arguments)["name"]
+def decide(tx: Transaction, headway: Any, tenant_id: int, number: int) -> PersonRequest:
+    name = json.loads(inbox.get(tx, tenant_id, number).arguments)["name"]
     decision = ApprovalDecision("reject", BOB, reason=IN_USE) if name == REJECTED else ApprovalDecision("approve", BOB)
     if name == EDITED:
         decision = decision._replace(arguments=json.dumps({"name": INSTEAD}))
-    approval: Approval = headway.permission.decide(tx, tenant_id, number, decision)
+    approval: PersonRequest = headway.permission.decide(tx, tenant_id, number, decision)
     return approval

@@ -24,8 +24,7 @@ TABLES = {
     "sub_goals": "id, goal_id, description, mode, status, divergence, run_id, interrupted, ended_at",
     "journal": "goal_id, n, kind, data",
     "planning_cycles": "id, goal_id, status, started_at, ended_at",
-    "approvals": "id, n, place, call_id, role, tool, arguments, digest, state, reason, decided_by",
-    "questions": "id, role, question, choices, answer, state, answered_by",
+    "requests": "id, kind, n, place, call_id, role, tool, arguments, digest, state, reason, question, choices, answer, decided_by",
 }
 FIRST_RUN = "(SELECT depth FROM runs WHERE runs.id = effects.run_id), (SELECT created_at FROM runs WHERE runs.id = effects.run_id)"
 ORDER = {"runs": "depth, created_at, id", "effects": f"{FIRST_RUN}, run_id, n, place", "journal": "goal_id, n"}
@@ -58,7 +57,7 @@ def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ACCIDENTAL = re.compile(
-    r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+|(?<=/approvals/)\d+|(?<=/questions/)\d+"
+    r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+|(?<=/inbox/)\d+"
     r"|\d+(?= \[(?:pending|in_progress|completed|canceled)\])"
 )
 HANDLE = re.compile(r"\b[0-9a-f]{8}(?=\.\d+\.\d+)")  # begins with the id of a run

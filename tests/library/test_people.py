@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from headway import Conflict, Headway, NotFound, tool
+from headway import Conflict, Headway, Invalid, NotFound, tool
 from headway.testing import scripted_model, temporary_headway
 
 deleted: list[str] = []
@@ -27,9 +27,10 @@ async def wait_for_one(headway: Headway, kind: str) -> dict[str, Any]:
     raise AssertionError("the log ended")
 
 
-def test_a_program_decides_and_answers_while_ask_waits(tmp_path: Path) -> None:
+def script() -> Any:
+    """A model that asks which page, deletes it, and says so."""
     question = {"question": "Which page?", "choices": ["home", "about"]}
-    model = scripted_model(
+    return scripted_model(
         [
             ModelResponse([ToolCallPart("ask_person", question)]),
             ModelResponse([ToolCallPart("delete_page", {"title": "home"})]),
@@ -37,8 +38,41 @@ def test_a_program_decides_and_answers_while_ask_waits(tmp_path: Path) -> None:
         ]
     )
 
+
+def test_a_program_follows_the_inbox_and_answers_what_waits_and_what_comes(tmp_path: Path) -> None:
+    deleted.clear()
+
     async def scenario() -> None:
-        async with temporary_headway(tmp_path, model, [delete_page]) as headway:
+        async with temporary_headway(tmp_path, script(), [delete_page]) as headway:
+            asking = asyncio.create_task(headway.ask("Delete a page."))
+            await wait_for_one(headway, "question_asked")  # it waits before the program follows
+            async for request in headway.inbox.follow():
+                if request.kind == "question":
+                    question = await headway.inbox.answer(request.id, request.choices[0])
+                else:
+                    assert (request.tool, request.arguments, deleted) == ("delete_page", {"title": "home"}, [])
+                    approval = await headway.inbox.approve(request.id, reason="It is old.")
+                    break
+            assert (await asking).answer == "Deleted."
+            assert (question.state, question.answer, question.decided_by) == ("answered", "home", "library")
+            assert (approval.state, approval.reason, deleted) == ("approved", "It is old.", ["home"])
+            assert await headway.inbox.get(question.id) == question
+            assert len(await headway.inbox.list()) == 0
+            assert list(await headway.inbox.list(state="all")) == [approval, question]
+            assert list(await headway.inbox.list(kind="question", state="answered")) == [question]
+            with pytest.raises(Invalid, match=f"Request #{question.id} is a question: send `answer`."):
+                await headway.inbox.approve(question.id)
+            with pytest.raises(NotFound, match=f"No approval #{question.id}."):
+                await headway.approvals.get(question.id)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_program_decides_and_answers_while_ask_waits(tmp_path: Path) -> None:
+    deleted.clear()
+
+    async def scenario() -> None:
+        async with temporary_headway(tmp_path, script(), [delete_page]) as headway:
             assert len(await headway.approvals.list()) == 0
             asking = asyncio.create_task(headway.ask("Delete a page."))
             await wait_for_one(headway, "question_asked")

@@ -13,7 +13,7 @@ from headway.library.door import Document
 from headway.sync import SyncTurnStream
 from headway.values.value import Value
 
-UNTYPED_VALUES = {"Approval.arguments", "AgentResult.data", "Job.result"}  # what tools and models define
+UNTYPED_VALUES = {"Approval.arguments", "PersonRequest.arguments", "AgentResult.data", "Job.result"}  # what tools and models define
 PUBLIC_CLASSES = [getattr(headway, name) for name in headway.__all__ if inspect.isclass(getattr(headway, name))]
 VALUES = [kind for kind in PUBLIC_CLASSES if issubclass(kind, Value)]
 

@@ -148,8 +148,8 @@ def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, s
 
 
 def list_open_notices(desk: TenantHarness) -> list[tuple[str, int]]:
-    inbox = desk.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, 10, is_done=False))
-    return [(notice["kind"], notice["goal_id"]) for notice in inbox["notices"]]
+    page = desk.read(lambda tx, tenant_id: notices.list_page(tx, tenant_id, 10, is_done=False))
+    return [(notice["kind"], notice["goal_id"]) for notice in page["notices"]]
 
 
 @pytest.mark.parametrize("move", LEADS_TO["paused"])

@@ -114,7 +114,7 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
     lists: dict[str, Callable[..., dict[str, Any]]] = {
         "jobs": lambda tx, tenant_id, *page: views.list_jobs(tx, tenant_id, "queued", *page).as_json(),
         "agents": lambda tx, tenant_id, *page: views.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
-        "notices": notices.get_inbox,
+        "notices": notices.list_page,
         "goals": lambda tx, tenant_id, *page: goal_views.list_page(tx, tenant_id, None, *page)._asdict(),
     }
     for of, view in lists.items():

@@ -28,8 +28,8 @@ from headway.actions import (
 )
 from headway.actions.access import tenants, tokens
 from headway.actions.memory import MemoryChange, NewMemory
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.people import inbox
+from headway.actions.people.inbox import ApprovalDecision
 from headway.actions.proof import edits, receipts
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
@@ -118,10 +118,9 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "turns.get_attachment": lambda desk, ids: desk.read(turns.get_attachment, ids.turn, 1),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
     "views.list_ready": lambda desk, ids: desk.read(views.list_ready, ids.conversation),
-    "approvals.get": lambda desk, ids: desk.read(approvals.get, ids.approval),
-    "approvals.decide": lambda desk, ids: desk.write(approvals.decide, ids.approval, ApprovalDecision("approve", "ada")),
-    "questions.get": lambda desk, ids: desk.read(questions.get, ids.question),
-    "questions.answer": lambda desk, ids: desk.write(questions.answer, ids.question, "blue", "ada"),
+    "inbox.get": lambda desk, ids: desk.read(inbox.get, ids.approval),
+    "inbox.decide": lambda desk, ids: desk.write(inbox.decide, ids.approval, ApprovalDecision("approve", "ada")),
+    "inbox.answer": lambda desk, ids: desk.write(inbox.answer, ids.question, "blue", "ada"),
     "memory.add": lambda desk, ids: desk.write(memory.add, NewMemory("x", conversation_id=ids.conversation), "ada"),
     "memory.change": lambda desk, ids: desk.write(memory.change, ids.memory, MemoryChange("x"), "ada"),
     "memory.get": lambda desk, ids: desk.read(memory.get, ids.memory),
@@ -226,25 +225,24 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
     def takes_an_id(function: Callable[..., Any]) -> bool:
         names = set(inspect.signature(function).parameters)
         of_work = {"todo_id", "conversation_id", "turn_id", "job_id", "run_id", "goal_id"}
-        of_people = {"token_id", "approval_id", "question_id", "entry_id"}
+        of_people = {"token_id", "request_id", "entry_id"}
         return "tenant_id" in names and bool(names & {*of_work, *of_people, "reference", "selection"})
 
     functions = set().union(
         *(
             list_functions(module)
             for module in (
-                approvals,
                 claims,
                 conversations,
                 dead_letters,
                 edits,
                 goal_views,
                 goals,
+                inbox,
                 jobs,
                 journal,
                 memory,
                 open_plans,
-                questions,
                 receipts,
                 run_ends,
                 runs,

@@ -1,4 +1,4 @@
-"""`headway approval` and `headway question`: decisions are stored at once, and a process continues the agent."""
+"""`headway inbox`, `approval` and `question`: decisions are stored at once, and a process continues the agent."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from headway.actions import turns
-from headway.actions.people import approvals, questions
+from headway.actions.people import inbox
 from headway.ledger.run import Effect
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -40,11 +40,30 @@ def asked(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
         def ask(tx: Transaction) -> Asked:
             effect = Effect(1, 0, "a call", "run_command", json.dumps(ECHO), "proposed")
-            approval = approvals.propose(tx, run, effect, "run_command needs approval", tx.now + 60_000)
-            question = questions.ask(tx, run, "Which colour?\x1b[31m", ("red", "blue"))
+            approval = inbox.propose_call(tx, run, effect, "run_command needs approval", tx.now + 60_000)
+            question = inbox.ask(tx, run, "Which colour?\x1b[31m", ("red", "blue"))
             return Asked(str(approval.id), str(question.id))
 
         yield database.write(ask)
+
+
+def test_the_inbox_lists_and_answers_requests_of_both_kinds(headway: Shell, asked: Asked) -> None:
+    place = ("--tenant", "acme")
+
+    question, approval = headway.ok("inbox", "list", *place).splitlines()
+    assert question.startswith(f"#{asked.question}\tquestion\topen\tindex\tWhich colour?")
+    assert question.endswith("[red | blue]")
+    assert approval == f'#{asked.approval}\tapproval\topen\tindex\trun_command {{"command": ["echo", "hello"]}}'
+    assert headway.ok("inbox", "list", "--kind", "approval", *place).count("\n") == 1
+    assert "question       Which colour?" in headway.ok("inbox", "show", asked.question, *place)
+    assert get_error_line(headway("inbox", "approve", asked.question, *place), 3) == f"headway: No approval #{asked.question}."
+    assert headway.json("inbox", "answer", asked.question, "red", *place)["request"]["answer"] == "red"
+    assert headway.json("inbox", "reject", asked.approval, "--reason", "no", *place)["request"]["reason"] == "no"
+    assert headway.ok("inbox", "list", *place) == "nothing waits\n"
+    listed = headway.json("inbox", "list", "--state", "all", *place)["requests"]
+    assert [(request["kind"], request["state"]) for request in listed] == [("question", "answered"), ("approval", "rejected")]
+    assert get_error_line(headway("inbox", "show", "7"), 3) == "headway: No request #7."
+    assert "approval" not in headway.ok("--help").replace("approvals", "")
 
 
 def test_approvals_are_listed_and_shown(headway: Shell, asked: Asked) -> None:

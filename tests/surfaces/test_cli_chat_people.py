@@ -126,7 +126,7 @@ def test_a_question_is_answered_with_the_number_of_a_choice(talker: Shell, model
 
     assert ran.code == 0
     assert "\x1b[2J" not in ran.out
-    ((answer, by),) = read_rows(talker, "SELECT answer, answered_by FROM questions")
+    ((answer, by),) = read_rows(talker, "SELECT answer, decided_by FROM requests")
     assert (answer, by) == ("blue", "cli")
 
 
@@ -153,7 +153,7 @@ def test_a_turn_that_is_left_waiting_continues_in_the_next_chat(talker: Shell, m
     with talker.seated("chat", "Paint it.", width=300) as terminal:
         assert terminal.sees("Type your answer")
         terminal.type("\x04")
-        assert terminal.sees("headway question answer 1 TEXT")
+        assert terminal.sees("headway inbox answer 1 TEXT")
         assert terminal.leave().code == 7
     assert list_statuses(talker) == ["running"]
     with talker.seated("chat", "-c") as terminal:
@@ -188,8 +188,8 @@ def test_without_a_terminal_the_turn_stays_waiting(commander: Shell, flags: tupl
 
     assert ran.code == 7
     assert ran.err == (
-        "headway: The turn waits for approval #1, to call run_command. Decide with `headway approval approve 1` or "
-        "`headway approval reject 1`; then `headway serve`, `headway worker` or `headway chat --conversation 1` continues it.\n"
+        "headway: The turn waits for approval #1, to call run_command. Decide with `headway inbox approve 1` or "
+        "`headway inbox reject 1`; then `headway serve`, `headway worker` or `headway chat --conversation 1` continues it.\n"
     )
     assert ran.out == "" or json.loads(ran.out)["turn"]["waiting_for"] == {"kind": "approval", "id": 1}
     assert approved.code == continued.code == 0

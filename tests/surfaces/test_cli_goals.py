@@ -13,7 +13,7 @@ import pytest
 from headway.actions import goal_views, goals, halts, runs
 from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
-from headway.actions.people import questions
+from headway.actions.people import inbox
 from headway.actions.plans import apply_plan
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.direct import DirectDatabase
@@ -405,7 +405,7 @@ def ask_for_goal(tx: Transaction, tenant_id: int) -> int:
     """Have the main agent of goal 1 ask a question."""
     run_id = goals.get(tx, tenant_id, 1).run_id
     assert run_id is not None
-    return questions.ask(tx, runs.get(tx, tenant_id, run_id), "Which way?").id
+    return inbox.ask(tx, runs.get(tx, tenant_id, run_id), "Which way?").id
 
 
 def test_a_goal_that_waits_for_a_person_says_so(headway: Shell) -> None:
@@ -425,10 +425,10 @@ def test_a_goal_that_waits_for_a_person_says_so(headway: Shell) -> None:
         finally:
             watcher.kill()
 
-    assert noted == "headway: An agent waits for question #1. Answer with `headway question answer 1 TEXT`.\n"
+    assert noted == "headway: An agent waits for question #1. Answer with `headway inbox answer 1 TEXT`.\n"
     assert listed.startswith("▶ #1 [active, waits for question #1] reach it")
     assert "  active, waits for question #1  " in shown
-    assert "  next      Answer with `headway question answer 1 TEXT`.\n" in shown
+    assert "  next      Answer with `headway inbox answer 1 TEXT`.\n" in shown
     assert "waits for" not in headway.ok("goal", "list")
 
 

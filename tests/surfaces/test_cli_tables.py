@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from headway.actions import conversations, jobs, runs, turns
 from headway.actions.access import tenants
-from headway.actions.people import approvals, questions
+from headway.actions.people import inbox
 from headway.ledger.run import Effect
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -57,8 +57,8 @@ def add_waiting_turn(tx: Transaction) -> None:
     run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id, TEXT[:200]).id, turns.TurnRequest(TEXT))
     runs.begin_child(tx, run, "researcher", TEXT, 10)
     effect = Effect(1, 0, "a call", "run_command", json.dumps({"text": TEXT}, ensure_ascii=False), "proposed")
-    approvals.propose(tx, run, effect, "run_command needs approval", tx.now + 60_000)
-    questions.ask(tx, run, TEXT, ("red", "blue"))
+    inbox.propose_call(tx, run, effect, "run_command needs approval", tx.now + 60_000)
+    inbox.ask(tx, run, TEXT, ("red", "blue"))
     jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", {"tool": {"name": "now", "arguments": {}}}), TEXT)
 
 

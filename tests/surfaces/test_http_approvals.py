@@ -19,10 +19,13 @@ def test_an_approved_call_runs_and_the_turn_goes_on(chatter: Client, chat_servic
     add_rule(chat_service, "calculate", chatter.desk.tenant.name)
     model.script = call_then_answer("calculate", SUM, "It is 42.")
     turn = begin_waiting_turn(chatter, chatter.conversation())
+    (request,) = chatter.ok("GET", "/v1/inbox")["requests"]
     (proposed,) = chatter.ok("GET", "/v1/approvals", params={"state": "proposed"})["approvals"]
     approval = chatter.ok("POST", f"/v1/approvals/{proposed['id']}", json={"decision": "approve"})["approval"]
     ended = wait_for_turn(chatter, turn["id"])
 
+    assert (request["kind"], request["state"]) == ("approval", "open")
+    assert request | proposed == {**request, "state": "proposed"}
     assert turn["waiting_for"] == {"kind": "approval", "id": proposed["id"]}
     assert (proposed["tool"], proposed["arguments"], proposed["state"]) == ("calculate", SUM, "proposed")
     assert (approval["state"], approval["decided_by"]) == ("approved", "a test")
@@ -124,6 +127,17 @@ def test_a_question_is_answered_once(chatter: Client, model: ModelServer) -> Non
     answered = chatter.ok("POST", path, json={"answer": "blue"})
     ended = wait_for_turn(chatter, turn["id"])
 
+    request = chatter.ok("GET", f"/v1/inbox/{question['id']}")
+    assert request["rule"] is None
+    assert {name: request["request"][name] for name in ("kind", "state", "answer", "decided_by")} == {
+        "kind": "question",
+        "state": "answered",
+        "answer": "blue",
+        "decided_by": "a test",
+    }
+    assert chatter.ok("POST", f"/v1/inbox/{question['id']}", json={"answer": "blue"})["request"] == request["request"]
+    chatter.refused("POST", f"/v1/inbox/{question['id']}", 409, "conflict", json={"answer": "red"})
+    chatter.refused("POST", f"/v1/inbox/{question['id']}", 422, "invalid", json={"decision": "approve"})
     assert turn["waiting_for"] == {"kind": "question", "id": question["id"]}
     assert (question["question"], question["choices"], question["state"]) == ("Which colour?", ["red", "blue"], "open")
     assert detail == "Answer with one of: red, blue."

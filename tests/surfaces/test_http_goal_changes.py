@@ -5,7 +5,7 @@ from typing import Any
 from headway.actions import goals
 from headway.actions.access import audit
 from headway.actions.goals import NewGoal
-from headway.actions.people import questions
+from headway.actions.people import inbox
 from headway.actions.plans import apply_plan
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.stores import goals as goal_store
@@ -171,7 +171,7 @@ def test_a_goal_that_waits_for_a_person_is_found_until_it_is_handled(client: Cli
     paused, stuck, asking = add_paused_goal(client), add_paused_goal(client, "get unstuck"), add_paused_goal(client, "ask someone")
     escalate(client, stuck)
     question = client.desk.write(
-        lambda tx, tenant_id: questions.ask(tx, get_main_run(tx, goals.get(tx, tenant_id, asking.id)), "Which way?")
+        lambda tx, tenant_id: inbox.ask(tx, get_main_run(tx, goals.get(tx, tenant_id, asking.id)), "Which way?")
     )
     waiting = client.ok("GET", "/v1/goals?waiting=true")["goals"]
     assert [(goal["id"], goal["needs_decision"], goal["waiting_for"]) for goal in waiting] == [

@@ -15,7 +15,7 @@ import pytest
 from headway.actions import goals, jobs, runs, turns, webhooks
 from headway.actions.access import tokens
 from headway.actions.goals import NewGoal
-from headway.actions.people import approvals, questions
+from headway.actions.people import inbox
 from headway.ledger.job import Job
 from headway.ledger.run import Effect
 from headway.ledger.webhook import NewWebhook
@@ -68,7 +68,7 @@ def add_approval(client: Client) -> int:
     def propose(tx: Transaction) -> int:
         run = runs.get(tx, client.desk.tenant.id, run_id)
         effect = Effect(0, 0, "call", "run_command", "{}", "proposed")
-        return approvals.propose(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000).id
+        return inbox.propose_call(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000).id
 
     run_id = add_sub_agent(client)
     return client.desk.database.write(propose)
@@ -77,7 +77,7 @@ def add_approval(client: Client) -> int:
 def add_question(client: Client) -> int:
     """Create an open question of a sub-agent, and return its id."""
     run_id = add_sub_agent(client)
-    return client.desk.database.write(lambda tx: questions.ask(tx, runs.get(tx, client.desk.tenant.id, run_id), "Which?")).id
+    return client.desk.database.write(lambda tx: inbox.ask(tx, runs.get(tx, client.desk.tenant.id, run_id), "Which?")).id
 
 
 def add_turn(client: Client) -> str | None:
@@ -151,6 +151,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/jobs/{job_id}/cancel": None,
         "/v1/notices/done": {"ids": [1]},
         "/v1/jobs/dead": {"action": "drop", "kind": "goal"},
+        "/v1/inbox/{request_id}": {"decision": "reject"},
         "/v1/approvals/{approval_id}": {"decision": "reject"},
         "/v1/questions/{question_id}": {"answer": "once"},
         "/v1/memory": {"text": "once"},
@@ -184,6 +185,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "key": lambda _verb: "twice",
         "response_id": lambda _verb: f"resp_{add_turn(client)}",
         "run_id": lambda _verb: add_sub_agent(client),
+        "request_id": lambda _verb: add_approval(client),
         "approval_id": lambda _verb: add_approval(client),
         "question_id": lambda _verb: add_question(client),
         "token_id": lambda _verb: client.token_id,

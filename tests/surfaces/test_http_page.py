@@ -40,6 +40,8 @@ def test_the_server_and_the_page_have_the_same_addresses() -> None:
         "/todos/12",
         "/goals",
         "/goals/7",
+        "/inbox",
+        "/inbox/7",
         "/approvals",
         "/approvals/7",
         "/questions/7",

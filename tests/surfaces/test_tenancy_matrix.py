@@ -66,6 +66,7 @@ def substitute_ids(theirs: Ids, response: str) -> str:
 PATHS: dict[str, Callable[[Ids], object]] = {
     "todo_id": lambda ids: ids.todo,
     "goal_id": lambda ids: ids.goal,
+    "request_id": lambda ids: ids.approval,
     "approval_id": lambda ids: ids.approval,
     "question_id": lambda ids: ids.question,
     "entry_id": lambda ids: ids.memory,
@@ -123,6 +124,10 @@ NO_ID_QUERIES = {
     "sdk",
     "own",
     "proof",
+    "priority",
+    "label",
+    "due_before",
+    "overdue",
     "role",
     "path",
     "version",
@@ -173,6 +178,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("PATCH", "/v1/goals/{goal_id}"): lambda ids: [{"priority": 1}, {"description": "x", "budget_usd": 1.0}],
     ("POST", "/v1/goals/{goal_id}/fork"): lambda ids: [{"at": 1}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
+    ("POST", "/v1/inbox/{request_id}"): lambda ids: [{"decision": "approve"}, {"decision": "reject"}, {"answer": "blue"}],
     ("POST", "/v1/approvals/{approval_id}"): lambda ids: [
         {"decision": "approve"},
         {"decision": "approve", "arguments": {}, "always": True},
@@ -440,15 +446,14 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "goal why": lambda ids: [[f"{ids.goal}"], [f"{ids.goal}", "--sub-goal", f"{ids.sub_goal}"]],
     "token rotate": lambda ids: [[f"{ids.token}"], [f"{ids.token}", "--overlap", "0"]],
     "token rm": lambda ids: [[f"{ids.token}"]],
-    "approval approve": lambda ids: [
+    "inbox approve": lambda ids: [
         [f"{ids.approval}"],
         [f"{ids.approval}", "--args", "{}"],
         [f"{ids.approval}", "--always"],
     ],
-    "approval reject": lambda ids: [[f"{ids.approval}", "--reason", "x"]],
-    "approval show": lambda ids: [[f"{ids.approval}"]],
-    "question answer": lambda ids: [[f"{ids.question}", "blue"]],
-    "question show": lambda ids: [[f"{ids.question}"]],
+    "inbox reject": lambda ids: [[f"{ids.approval}", "--reason", "x"]],
+    "inbox answer": lambda ids: [[f"{ids.question}", "blue"]],
+    "inbox show": lambda ids: [[f"{ids.approval}"], [f"{ids.question}"]],
     "file diff": lambda ids: [[ids.file], [ids.file, "--from", "0"]],
     "file get": lambda ids: [[ids.file], [ids.file, "--version", "1"]],
     "file list": lambda ids: [["--turn", ids.turn], ["--goal", f"{ids.goal}"], *conversation_flags(ids)],
@@ -551,7 +556,7 @@ NO_ID_COMMANDS = {
         "demo",
     ),
     *("eval run", "mcp install", "mcp uninstall"),
-    *("approval list", "question list", "tool list", "tool call", "completion", "trust"),
+    *("inbox list", "tool list", "tool call", "completion", "trust"),
     *("guard install", "guard uninstall", "guard add", "guard list", "guard rm", "guard status", "guard hook"),
 }
 

@@ -114,7 +114,7 @@ def test_a_receiver_that_refuses_is_asked_again_until_the_job_is_dead_and_a_retr
             failed = hook.show()
             assert "127.0.0.1 answered with status 503." in failed["error"]
             assert [received.seq for received in receiver.received[-3:]] == [receiver.seqs[-1]] * 3
-            (notice,) = desk.read(notices.get_inbox, 10)["notices"]
+            (notice,) = desk.read(notices.list_page, 10)["notices"]
             assert notice["kind"] == "webhook_failed"
             assert receiver.url not in json.dumps(desk.events())
 

@@ -1,4 +1,4 @@
-"""Notices to the operator: stored in the inbox, emitted as events and delivered to the configured channels by a job."""
+"""Notices to the operator: stored, emitted as events and delivered to the configured channels by a job."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -79,7 +79,7 @@ def mark(tx: Transaction, tenant_id: int, notice_ids: Sequence[int] | None, up_t
     return notice_store.mark_all_done(tx, tenant_id, up_to)
 
 
-def get_inbox(
+def list_page(
     tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None, *, is_done: bool | None = None
 ) -> dict[str, Any]:
     """List notices, newest first: all, those that are done, or those that are not."""

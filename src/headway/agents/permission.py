@@ -8,14 +8,15 @@ from glob import escape
 from typing import Any, Final, NamedTuple
 
 from headway.actions.access import audit
-from headway.actions.people import approvals
-from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.people import inbox
+from headway.actions.people.inbox import ApprovalDecision
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool, Toolbox, parse_arguments, validate_call
 from headway.ledger.errors import Conflict, Invalid, NotFound
-from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
+from headway.ledger.inbox import PersonRequest
+from headway.ledger.permission import ALLOW_RULING, PolicyCall, Rule, Ruling
 from headway.ledger.text import to_storable
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction, act_as
@@ -121,36 +122,36 @@ class Permission(NamedTuple):
 
     def decide(
         self, tx: Transaction, tenant_id: int, approval_id: int, decision: ApprovalDecision, *, always: bool = False
-    ) -> Approval:
+    ) -> PersonRequest:
         """Apply a person's decision. With `always`, calls like this one are allowed from now on, by a new rule of the policy."""
-        approval = approvals.get(tx, tenant_id, approval_id)
+        approval = inbox.get(tx, tenant_id, approval_id, "approval")
         if decision.answer == "reject" and (decision.arguments is not None or always):
             raise Invalid("arguments and always apply to approve only.")
         if decision.answer == "reject" or (decision.arguments is None and not always):
-            return approvals.decide(tx, tenant_id, approval_id, decision)
+            return inbox.decide(tx, tenant_id, approval_id, decision)
         given = parse_object(approval.arguments if decision.arguments is None else decision.arguments)
         arguments = to_storable(json.dumps(given, ensure_ascii=False))
         is_edited = sort_keys(arguments) != sort_keys(approval.arguments)
         tool = self.find_tool(approval)
         parsed_arguments = parse_arguments(tool, given)
-        decided = approvals.decide(tx, tenant_id, approval_id, decision._replace(arguments=arguments if is_edited else None))
+        decided = inbox.decide(tx, tenant_id, approval_id, decision._replace(arguments=arguments if is_edited else None))
         if always and approval.is_open:  # only once the decision holds: the file is not part of the transaction
             with act_as(tx, tx.actor or decision.decided_by):
                 self.allow_always(tx, approval, tool, parsed_arguments)
         return decided
 
-    def find_tool(self, approval: Approval) -> Tool:
+    def find_tool(self, approval: PersonRequest) -> Tool:
         tool = self.toolbox.tools.get(approval.tool)
         if tool is None:
             raise NotFound(f"There is no tool named {approval.tool[:80]!r} any more.")
         return tool
 
-    def allow_always(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> None:
+    def allow_always(self, tx: Transaction, approval: PersonRequest, tool: Tool, arguments: Arguments) -> None:
         call, rule = self.build_rule(tx, approval, tool, arguments)
         self.policy.add_allow_rule(call, rule)
         audit.record(tx, approval.tenant_id, "policy.allow", f"approval:{approval.id}", new={"rule": rule.as_json()})
 
-    def preview_rule(self, tx: Transaction, approval: Approval) -> Rule | None:
+    def preview_rule(self, tx: Transaction, approval: PersonRequest) -> Rule | None:
         """Return the rule that `always` would add, if one can be written."""
         try:
             tool = self.find_tool(approval)
@@ -158,7 +159,7 @@ class Permission(NamedTuple):
         except (Conflict, Invalid, NotFound):
             return None
 
-    def build_rule(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
+    def build_rule(self, tx: Transaction, approval: PersonRequest, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
         """Return the call as the policy sees it, and the rule that allows it from now on."""
         if tool.no_rule:
             raise Conflict(tool.no_rule)

@@ -1,7 +1,5 @@
-"""Permission: the policy, which decides what tool calls need approval, and the approvals and questions that people answer."""
+"""Permission: the policy, which decides what tool calls need approval."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -9,16 +7,11 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from headway.ledger.errors import SettingsError
 
 Decision = Literal["allow", "ask", "deny"]
-ApprovalState = Literal["proposed", "approved", "rejected", "expired", "canceled"]
-QuestionState = Literal["open", "answered", "canceled"]
-
 
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
 FILE_NAME: Final = "policy.toml"
 GLOBS: Final = ("tool", "role", "server", "tenant")
 QUOTE_LIMIT: Final = 60
-CHOICES_LIMIT: Final = 20
-CHOICE_LENGTH: Final = 200
 
 
 class PolicyCall(NamedTuple):
@@ -114,113 +107,3 @@ def build_rule(document: Any, where: str, line: int) -> Rule:
     if "tool" not in globs and "server" not in globs:
         raise SettingsError(f'{where}: name the tools that the rule is for, such as tool = "write_file", or tool = "*" for all.')
     return Rule(document["decision"], **globs, arguments=tuple(arguments.items()), line=line)
-
-
-# What agents wait for
-
-
-class Approval(NamedTuple):
-    """A tool call that a person must approve before it is made."""
-
-    id: int
-    tenant_id: int
-    conversation_id: int
-    turn_id: str | None
-    run_id: str
-    goal_id: int | None
-    n: int  # the message that requested the call
-    place: int  # the index of the call in that message
-    call_id: str
-    role: str
-    tool: str
-    arguments: str  # JSON: those proposed, or those that a person approved instead
-    digest: str  # of the tool and the arguments; only a call with this digest may be made
-    why: str  # the rule that asks
-    state: ApprovalState
-    reason: str = ""
-    decided_by: str = ""
-    created_at: int = 0
-    expires_at: int = 0
-    decided_at: int = 0
-
-    @property
-    def is_open(self) -> bool:
-        return self.state == "proposed"
-
-    @property
-    def page(self) -> str:
-        """The path of the page where a person can decide."""
-        return f"/approvals/{self.id}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "conversation_id": self.conversation_id,
-            "turn_id": self.turn_id,
-            "run_id": self.run_id,
-            "goal_id": self.goal_id,
-            "call_id": self.call_id,
-            "role": self.role,
-            "tool": self.tool,
-            "arguments": json.loads(self.arguments),
-            "digest": self.digest,
-            "why": self.why,
-            "state": self.state,
-            "reason": self.reason,
-            "decided_by": self.decided_by,
-            "created_at": self.created_at // 1000,
-            "expires_at": self.expires_at // 1000,
-            "decided_at": self.decided_at // 1000,
-        }
-
-
-class PersonQuestion(NamedTuple):
-    """A question of an agent to a person."""
-
-    id: int
-    tenant_id: int
-    conversation_id: int
-    turn_id: str | None
-    run_id: str
-    goal_id: int | None
-    role: str
-    question: str
-    choices: str  # JSON: a list of texts; empty for any answer
-    answer: str
-    state: QuestionState
-    answered_by: str = ""
-    created_at: int = 0
-    answered_at: int = 0
-    client_call: str = ""  # JSON: the tool of the turn's client and the arguments, if the client is to answer with the result
-
-    @property
-    def is_open(self) -> bool:
-        return self.state == "open"
-
-    @property
-    def page(self) -> str:
-        """The path of the page where a person can answer."""
-        return f"/questions/{self.id}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "conversation_id": self.conversation_id,
-            "turn_id": self.turn_id,
-            "run_id": self.run_id,
-            "goal_id": self.goal_id,
-            "role": self.role,
-            "question": self.question,
-            "choices": json.loads(self.choices),
-            "client_call": json.loads(self.client_call) if self.client_call else None,
-            "answer": self.answer,
-            "state": self.state,
-            "answered_by": self.answered_by,
-            "created_at": self.created_at // 1000,
-            "answered_at": self.answered_at // 1000,
-        }
-
-
-def compute_digest(tool: str, arguments: str) -> str:
-    """Compute the hash that binds an approval to one call: the tool and its arguments as stored."""
-    return hashlib.sha256(f"{tool}\n{arguments}".encode()).hexdigest()

@@ -13,8 +13,9 @@ from headway.library.blocking.engine import SyncAgents, SyncJobs, SyncSchedules
 from headway.library.blocking.events import SyncEvents
 from headway.library.blocking.files import SyncFiles
 from headway.library.blocking.goals import SyncGoals
+from headway.library.blocking.inbox import SyncApprovals, SyncInbox, SyncQuestions
 from headway.library.blocking.operators import SyncHaltSwitch, SyncTokens, SyncWebhooks
-from headway.library.blocking.people import SyncApprovals, SyncMemory, SyncQuestions, SyncSpending
+from headway.library.blocking.people import SyncMemory, SyncSpending
 from headway.library.blocking.todos import SyncTodos
 from headway.library.blocking.turns import SyncTurns
 from headway.library.client import Client
@@ -127,13 +128,18 @@ class SyncClient:
         return SyncSchedules(self._portal, self._client.schedules)
 
     @cached_property
+    def inbox(self) -> SyncInbox:
+        """What waits for a person: calls that need approval, and questions of agents."""
+        return SyncInbox(self._portal, self._client.inbox)
+
+    @cached_property
     def approvals(self) -> SyncApprovals:
-        """Tool calls that need a person's approval."""
+        """The approvals of the inbox, under their older name."""
         return SyncApprovals(self._portal, self._client.approvals)
 
     @cached_property
     def questions(self) -> SyncQuestions:
-        """Questions of agents to people."""
+        """The questions of the inbox, under their older name."""
         return SyncQuestions(self._portal, self._client.questions)
 
     @cached_property

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from headway.library.namespaces.events import Events
     from headway.library.namespaces.files import Files
     from headway.library.namespaces.goals import Goals
+    from headway.library.namespaces.inbox import Approvals, Inbox, Questions
     from headway.library.namespaces.operators import HaltSwitch, Tokens, Webhooks
-    from headway.library.namespaces.people import Approvals, Memory, Questions, Spending
+    from headway.library.namespaces.people import Memory, Spending
     from headway.library.namespaces.todos import Todos
     from headway.library.namespaces.turns import Turns
     from headway.library.turn_stream import TurnStream
@@ -84,16 +85,23 @@ class Client(ABC):
         return Schedules(self.door)
 
     @cached_property
+    def inbox(self) -> "Inbox":
+        """What waits for a person: calls that need approval, and questions of agents."""
+        from headway.library.namespaces.inbox import Inbox  # noqa: PLC0415
+
+        return Inbox(self.door)
+
+    @cached_property
     def approvals(self) -> "Approvals":
-        """Tool calls that need a person's approval."""
-        from headway.library.namespaces.people import Approvals  # noqa: PLC0415
+        """The approvals of the inbox, under their older name."""
+        from headway.library.namespaces.inbox import Approvals  # noqa: PLC0415
 
         return Approvals(self.door)
 
     @cached_property
     def questions(self) -> "Questions":
-        """Questions of agents to people."""
-        from headway.library.namespaces.people import Questions  # noqa: PLC0415
+        """The questions of the inbox, under their older name."""
+        from headway.library.namespaces.inbox import Questions  # noqa: PLC0415
 
         return Questions(self.door)
 

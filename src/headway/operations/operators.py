@@ -80,7 +80,7 @@ def list_audit_entries(call: OperationCall, query: schemas.AuditQuery) -> Docume
 @table.add("GET /notices", "List notices to the operator, newest first", schemas.ManyNotices)
 def list_notices(call: OperationCall, query: schemas.NoticesQuery) -> Document:
     is_done = None if query.state is None else query.state == "done"
-    return notices.get_inbox(call.tx, call.tenant_id, query.limit, query.cursor, is_done=is_done)
+    return notices.list_page(call.tx, call.tenant_id, query.limit, query.cursor, is_done=is_done)
 
 
 @table.add("POST /notices/done", "Mark notices as done, or open them again", schemas.MarkedNotices)

@@ -1,53 +1,111 @@
-"""Operations on requests to people: /approvals and /questions"""
+"""Operations on requests to people: /inbox, and /approvals and /questions, which are the requests of one kind"""
 
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import ApprovalDecision
-from headway.operations.operation import Document, OperationCall, OperationTable
+from typing import Annotated, Any
+
+from headway.actions.people import inbox
+from headway.actions.people.inbox import ApprovalDecision
+from headway.ledger.errors import Invalid
+from headway.ledger.inbox import PersonRequest
+from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import people as schemas
+from headway.values import inbox as values
+from headway.values.value import Meaning
 
 table = OperationTable("people")
 
+RULE = Meaning("What `always` would add; null if decided, or if no rule can be written")
+ONE_REQUEST = one("request", values.PersonRequest)
+ONE_APPROVAL = one("approval", values.Approval)
+ONE_QUESTION = one("question", values.Question)
 
-@table.add("GET /approvals", "List tool calls that needed approval, newest first", schemas.ManyApprovals)
+
+def with_rule(shape: AnswerShape, name: str) -> AnswerShape:
+    return AnswerShape(name, {**shape.members, "rule": Annotated[values.Rule | None, RULE]})
+
+
+@table.add("GET /inbox", "List what waits for a person, newest first", page("requests", values.PersonRequest))
+def list_requests(call: OperationCall, query: schemas.InboxQuery) -> Document:
+    """Calls that need approval, and questions of agents. `state=all` adds those that are decided."""
+    state = None if query.state == "all" else query.state
+    found = inbox.list_page(call.tx, call.tenant_id, query.kind, state, query.limit, query.cursor)
+    return {"requests": [request.as_json() for request in found.requests], "next_cursor": found.next_cursor}
+
+
+@table.add(
+    "GET /inbox/{request_id}",
+    "Get a request, and the rule that approving it with `always` would add to the policy",
+    with_rule(ONE_REQUEST, "RequestAndRule"),
+    errors=(404,),
+)
+def get_request(call: OperationCall, request_id: int) -> Document:
+    request = inbox.get(call.tx, call.tenant_id, request_id)
+    return {"request": request.as_json(), "rule": preview_rule(call, request)}
+
+
+def preview_rule(call: OperationCall, request: PersonRequest) -> dict[str, Any] | None:
+    rule = call.host.permission.preview_rule(call.tx, request) if request.is_open and request.kind == "approval" else None
+    return rule.as_json() if rule else None
+
+
+@table.add("POST /inbox/{request_id}", "Approve or reject a proposed tool call, or answer a question", ONE_REQUEST, errors=(404,))
+def answer_request(call: OperationCall, request_id: int, body: schemas.Response) -> Document:
+    """An approval takes a `decision`, a question an `answer`. The same again changes nothing. Another one is refused with 409."""
+    request = inbox.get(call.tx, call.tenant_id, request_id)
+    if isinstance(body, schemas.NewAnswer) != (request.kind == "question"):
+        expected = "is a question: send `answer`" if request.kind == "question" else "asks for approval: send `decision`"
+        raise Invalid(f"Request #{request_id} {expected}.")
+    answered = answer(call, request_id, body) if isinstance(body, schemas.NewAnswer) else decide(call, request_id, body)
+    return {"request": answered.as_json()}
+
+
+def decide(call: OperationCall, request_id: int, body: schemas.NewApprovalDecision) -> PersonRequest:
+    call.nudge()
+    arguments = None if body.arguments is None else inbox.encode_arguments(body.arguments)
+    decision = ApprovalDecision(body.decision, call.caller_name, arguments, body.reason)
+    return call.host.permission.decide(call.tx, call.tenant_id, request_id, decision, always=body.always)
+
+
+def answer(call: OperationCall, request_id: int, body: schemas.NewAnswer) -> PersonRequest:
+    call.nudge()
+    return inbox.answer(call.tx, call.tenant_id, request_id, body.answer, call.caller_name)
+
+
+# The requests of one kind
+
+
+@table.add("GET /approvals", "List tool calls that needed approval, newest first", page("approvals", values.Approval))
 def list_approvals(call: OperationCall, query: schemas.ApprovalsQuery) -> Document:
-    return approvals.list_page(call.tx, call.tenant_id, query.state, query.limit, query.cursor)
+    return inbox.list_items(call.tx, call.tenant_id, "approval", query.state, query.limit, query.cursor)
 
 
 @table.add(
     "GET /approvals/{approval_id}",
     "Get an approval, and the rule that approving it with `always` would add to the policy",
-    schemas.ApprovalAndRule,
+    with_rule(ONE_APPROVAL, "ApprovalAndRule"),
     errors=(404,),
 )
 def get_approval(call: OperationCall, approval_id: int) -> Document:
-    approval = approvals.get(call.tx, call.tenant_id, approval_id)
-    rule = call.host.permission.preview_rule(call.tx, approval) if approval.is_open else None
-    return {"approval": approval.as_json(), "rule": rule.as_json() if rule else None}
+    approval = inbox.get(call.tx, call.tenant_id, approval_id, "approval")
+    return {"approval": approval.as_item(), "rule": preview_rule(call, approval)}
 
 
-@table.add("POST /approvals/{approval_id}", "Approve or reject a proposed tool call", schemas.OneApproval, errors=(404,))
+@table.add("POST /approvals/{approval_id}", "Approve or reject a proposed tool call", ONE_APPROVAL, errors=(404,))
 def decide_approval(call: OperationCall, approval_id: int, body: schemas.NewApprovalDecision) -> Document:
     """The same decision again changes nothing. Another one is refused with 409."""
-    arguments = None if body.arguments is None else approvals.encode_arguments(body.arguments)
-    decision = ApprovalDecision(body.decision, call.caller_name, arguments, body.reason)
-    approval = call.host.permission.decide(call.tx, call.tenant_id, approval_id, decision, always=body.always)
-    call.nudge()
-    return {"approval": approval.as_json()}
+    return {"approval": decide(call, approval_id, body).as_item()}
 
 
-@table.add("GET /questions", "List questions of agents to people, newest first", schemas.ManyQuestions)
+@table.add("GET /questions", "List questions of agents to people, newest first", page("questions", values.Question))
 def list_questions(call: OperationCall, query: schemas.QuestionsQuery) -> Document:
-    return questions.list_page(call.tx, call.tenant_id, query.state, query.limit, query.cursor)
+    return inbox.list_items(call.tx, call.tenant_id, "question", query.state, query.limit, query.cursor)
 
 
-@table.add("GET /questions/{question_id}", "Get a question", schemas.OneQuestion, errors=(404,))
+@table.add("GET /questions/{question_id}", "Get a question", ONE_QUESTION, errors=(404,))
 def get_question(call: OperationCall, question_id: int) -> Document:
-    return {"question": questions.get(call.tx, call.tenant_id, question_id).as_json()}
+    return {"question": inbox.get(call.tx, call.tenant_id, question_id, "question").as_item()}
 
 
-@table.add("POST /questions/{question_id}", "Answer a question", schemas.OneQuestion, errors=(404,))
+@table.add("POST /questions/{question_id}", "Answer a question", ONE_QUESTION, errors=(404,))
 def answer_question(call: OperationCall, question_id: int, body: schemas.NewAnswer) -> Document:
     """The same answer again changes nothing. Another one is refused with 409."""
-    question = questions.answer(call.tx, call.tenant_id, question_id, body.answer, call.caller_name)
-    call.nudge()
-    return {"question": question.as_json()}
+    return {"question": answer(call, question_id, body).as_item()}

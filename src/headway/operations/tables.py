@@ -13,6 +13,7 @@ MODULES: Final = {
     "conversations": ("conversations",),
     "turns": ("turns",),
     "goals": ("goals",),
+    "inbox": ("people",),
     "approvals": ("people",),
     "questions": ("people",),
     "files": ("files",),

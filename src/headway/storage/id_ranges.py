@@ -13,7 +13,6 @@ from headway.storage.stored_bytes import StatementRunner
 from headway.storage.transaction import Query
 
 NumberedKind = Literal[
-    "approvals",
     "comments",
     "conversations",
     "events",
@@ -22,8 +21,8 @@ NumberedKind = Literal[
     "memory_entries",
     "messages",
     "notices",
-    "questions",
     "receipts",
+    "requests",
     "saved_views",
     "schedules",
     "steering",

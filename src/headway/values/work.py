@@ -1,11 +1,10 @@
-"""Agents, jobs, schedules, approvals, questions, notes and costs."""
+"""Agents, jobs, schedules, notes and costs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from headway.ledger.permission import ApprovalState, QuestionState
 from headway.ledger.run import EffectState, RunStatus
 from headway.values.goals import AgentResult
 from headway.values.value import Value
@@ -101,47 +100,6 @@ class Schedule(Value):
     skipped: int = 0
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Approval(Value):
-    """A tool call that a person has to approve."""
-
-    id: int
-    tool: str
-    arguments: Any
-    state: ApprovalState
-    why: str = ""
-    reason: str = ""
-    decided_by: str = ""
-    role: str = ""
-    conversation_id: int = 0
-    turn_id: str | None = None
-    run_id: str = ""
-    goal_id: int | None = None
-    created_at: datetime
-    expires_at: datetime
-    decided_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Question(Value):
-    """A question of an agent to a person. Without `choices`, any answer is accepted."""
-
-    id: int
-    question: str
-    choices: tuple[str, ...] = ()
-    state: QuestionState
-    answer: str = ""
-    answered_by: str = ""
-    role: str = ""
-    conversation_id: int = 0
-    turn_id: str | None = None
-    run_id: str = ""
-    goal_id: int | None = None
-    client_call: Mapping[str, Any] | None = None
-    created_at: datetime
-    answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

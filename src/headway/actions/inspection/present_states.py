@@ -98,10 +98,7 @@ def describe_wait(tx: Transaction, tenant_id: int, turn: Turn) -> str:
     if wait is None:
         return "The turn waits for a person."
     more = f" ({turn.waiting - 1} more wait)" if turn.waiting > 1 else ""
-    if wait["kind"] == "question":
-        advice = f"Answer with `headway question answer {wait['id']} TEXT`"
-    else:
-        advice = f"Decide with `headway approval approve {wait['id']}` or `reject {wait['id']}`"
+    advice = waiting.advise(**wait)
     return f"The turn waits for {wait['kind']} #{wait['id']}{more}. {advice}, or cancel the turn."
 
 

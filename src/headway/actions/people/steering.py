@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from headway.actions import conversations, runs, turns
 from headway.actions.access import quotas
-from headway.actions.people import questions
+from headway.actions.people import inbox
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, TurnEnded
 from headway.ledger.events import Event, encode_json
@@ -24,9 +24,9 @@ def send_to_turn(tx: Transaction, tenant_id: int, turn_id: str, content: str, se
 def send_instead_of_results(tx: Transaction, run: Run, content: str, results: Mapping[int, str], sender: str) -> bool:
     """If a turn waits for tools of its client, continue it with the results that the client has, by question, and with a message
     that its agent reads. Returns whether it waited for any."""
-    open_calls = questions.list_client_calls(tx, run)
+    open_calls = inbox.list_client_calls(tx, run)
     for question in open_calls:
-        questions.answer(tx, run.tenant_id, question.id, results.get(question.id, NO_RESULT), sender)
+        inbox.answer(tx, run.tenant_id, question.id, results.get(question.id, NO_RESULT), sender)
     if open_calls:
         send(tx, run, content, sender)
     return bool(open_calls)

@@ -15,9 +15,9 @@ from headway.agents.transcripts import transcript
 from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
+from headway.ledger.inbox import PersonRequest
 from headway.ledger.job import NEVER
 from headway.ledger.parsing.writ_parser import ParsedText, parse
-from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
@@ -48,7 +48,7 @@ class Step:
         self.known_window: list[TranscriptEntry] | None = None  # until the entries change
         self.first_new = self.next_number
         self.unsaved: list[str] = []  # encoded messages that are appended but not yet written
-        self.proposed: list[Approval] = []  # calls that this step has proposed
+        self.proposed: list[PersonRequest] = []  # calls that this step has proposed
         self.ending: RunEnd | None = None  # the end of a run whose work must be delivered first
         self.limits = context.runtime.limits
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headway.actions.people import questions
+from headway.actions.people import inbox
 from headway.agents.tools.agents import get_run, has_run
 from headway.agents.tools.arguments import AnyArguments, Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Pending, Tool
 from headway.ledger.errors import Conflict
 from headway.ledger.framing import escape_document, escape_frames
-from headway.ledger.permission import CHOICES_LIMIT
+from headway.ledger.inbox import CHOICES_LIMIT
 from headway.storage.transaction import Transaction
 
 
@@ -23,23 +23,23 @@ class AskPerson(Arguments):
 
 
 def start_question(tx: Transaction, execution: Execution, arguments: AskPerson) -> Pending:
-    return Pending(str(questions.ask(tx, get_run(tx, execution), arguments.question, arguments.choices).id))
+    return Pending(str(inbox.ask(tx, get_run(tx, execution), arguments.question, arguments.choices).id))
 
 
 def poll_question(tx: Transaction, execution: Execution, _arguments: AskPerson, pending: Pending) -> dict[str, Any] | None:
-    question = questions.get(tx, execution.scope.tenant_id, int(pending.id))
+    question = inbox.get(tx, execution.scope.tenant_id, int(pending.id), "question")
     if question.state == "canceled":
         raise Conflict("No person answered before the run was stopped. Ask again if it still matters.")
-    return None if question.is_open else {"answer": question.answer, "answered_by": question.answered_by}
+    return None if question.is_open else {"answer": question.answer, "answered_by": question.decided_by}
 
 
 def start_client_call(name: str, tx: Transaction, execution: Execution, arguments: AnyArguments) -> Pending:
     encoded = json.dumps(arguments.model_dump(), ensure_ascii=False)
-    return Pending(str(questions.call_client(tx, get_run(tx, execution), name, encoded).id))
+    return Pending(str(inbox.call_client(tx, get_run(tx, execution), name, encoded).id))
 
 
 def poll_client_call(tx: Transaction, execution: Execution, _arguments: AnyArguments, pending: Pending) -> Any | None:
-    question = questions.get(tx, execution.scope.tenant_id, int(pending.id))
+    question = inbox.get(tx, execution.scope.tenant_id, int(pending.id), "question")
     if question.state == "canceled":
         raise Conflict("The client gave no result before the run was stopped.")
     return None if question.is_open else {"result": decode_result(question.answer)}

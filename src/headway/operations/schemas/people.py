@@ -1,15 +1,23 @@
-"""Schemas of approvals, questions and the policy."""
+"""Schemas of requests to people and of the policy."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Discriminator, Field, Tag
 
-from headway.actions.people.approvals import REASON_LIMIT
-from headway.actions.people.questions import ANSWER_LIMIT
-from headway.ledger.permission import ApprovalState, Decision, QuestionState
+from headway.actions.people.inbox import ANSWER_LIMIT, REASON_LIMIT
+from headway.ledger.inbox import ApprovalState, QuestionState, RequestKind, RequestState
+from headway.ledger.permission import Decision
 from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import CursorQuery
+from headway.values.inbox import Rule
+
+DECISION_TAG, ANSWER_TAG = "(decision)", "(answer)"  # left out of the descriptions of mistakes
+
+
+class InboxQuery(CursorQuery):
+    kind: RequestKind | None = None
+    state: Literal[RequestState, "all"] = "open"
 
 
 class ApprovalsQuery(CursorQuery):
@@ -50,93 +58,21 @@ class NewAnswer(StrictModel):
     ]
 
 
+def choose_tag(body: Any) -> str:
+    return ANSWER_TAG if isinstance(body, dict) and "answer" in body else DECISION_TAG
+
+
+Response = Annotated[
+    Annotated[NewApprovalDecision, Tag(DECISION_TAG)] | Annotated[NewAnswer, Tag(ANSWER_TAG)], Discriminator(choose_tag)
+]
+
 # Answers
-
-
-class ApprovalShape(BaseModel):
-    id: int
-    conversation_id: int
-    turn_id: str | None
-    run_id: str
-    goal_id: int | None
-    call_id: str
-    role: Annotated[str, Field(description="The role of the agent that asks")]
-    tool: str
-    arguments: Annotated[Any, Field(description="Those proposed, or those that were approved instead")]
-    digest: Annotated[str, Field(description="SHA-256 of the tool and its arguments. Only a call with this digest is made")]
-    why: Annotated[str, Field(description="The rule of the policy that asks")]
-    state: ApprovalState
-    reason: str
-    decided_by: Annotated[str, Field(description="The label of the token that decided; empty: not decided by a person")]
-    created_at: int
-    expires_at: int
-    decided_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
-
-
-class OneApproval(BaseModel):
-    approval: ApprovalShape
-
-
-class ManyApprovals(BaseModel):
-    approvals: list[ApprovalShape]
-    next_cursor: str | None
-
-
-class ClientCallShape(BaseModel):
-    tool: str
-    arguments: dict[str, Any]
-
-
-class QuestionShape(BaseModel):
-    id: int
-    conversation_id: int
-    turn_id: str | None
-    run_id: str
-    goal_id: int | None
-    role: Annotated[str, Field(description="The role of the agent that asks")]
-    question: str
-    choices: Annotated[list[str], Field(description="Empty: any answer is accepted")]
-    client_call: Annotated[
-        ClientCallShape | None,
-        Field(description="The turn's client is to make this call and answer with its result; null: a question"),
-    ]
-    answer: str
-    state: QuestionState
-    answered_by: Annotated[str, Field(description="The label of the token that answered; empty: not answered")]
-    created_at: int
-    answered_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
-
-
-class OneQuestion(BaseModel):
-    question: QuestionShape
-
-
-class ManyQuestions(BaseModel):
-    questions: list[QuestionShape]
-    next_cursor: str | None
-
-
-class RuleShape(BaseModel):
-    decision: Decision
-    tool: str
-    role: str
-    server: str
-    tenant: str
-    arguments: dict[str, str]
-    line: Annotated[int, Field(description="In policy.toml")]
-    approval: Annotated[
-        int, Field(description="The approval with which a person allowed such calls always; 0: the rule was written by hand")
-    ]
-
-
-class ApprovalAndRule(OneApproval):
-    rule: Annotated[RuleShape | None, Field(description="What `always` would add; null if decided, or if no rule can be written")]
 
 
 class PolicyShape(BaseModel):
     """The first rule that matches a call decides about it. The patterns are globs."""
 
-    rules: list[RuleShape]
+    rules: list[Rule]
     defaults: Annotated[list[str], Field(description="Tools that need approval if no rule matches. All others are allowed")]
     tools: Annotated[list[str], Field(description="All tools that rules can be about")]
     roles: Annotated[list[str], Field(description="The roles of agents")]
@@ -153,11 +89,11 @@ class CallToTry(StrictModel):
 class TriedCallShape(BaseModel):
     decision: Decision
     why: Annotated[str, Field(description="Which rule or default decides")]
-    rule: Annotated[RuleShape | None, Field(description="The rule that matches; null: none does, and the tool's default applies")]
+    rule: Annotated[Rule | None, Field(description="The rule that matches; null: none does, and the tool's default applies")]
     problem: Annotated[
         str, Field(description="What is wrong with the arguments, so that the tool would refuse the call; empty: nothing")
     ]
 
 
 class RemovedRules(BaseModel):
-    rules: list[RuleShape]
+    rules: list[Rule]

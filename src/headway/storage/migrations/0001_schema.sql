@@ -81,8 +81,8 @@ CREATE TABLE id_blocks (
 );
 INSERT INTO id_blocks (kind, block, next, taken) VALUES
     ('tokens', 0, 1, 0), ('conversations', 0, 1, 0), ('todos', 0, 1, 0), ('messages', 0, 1, 0), ('memory_entries', 0, 1, 0),
-    ('notices', 0, 1, 0), ('schedules', 0, 1, 0), ('goals', 0, 1, 0), ('sub_goals', 0, 1, 0), ('approvals', 0, 1, 0),
-    ('questions', 0, 1, 0), ('receipts', 0, 1, 0), ('steering', 0, 1, 0), ('events', 0, 1, 0), ('comments', 0, 1, 0),
+    ('notices', 0, 1, 0), ('schedules', 0, 1, 0), ('goals', 0, 1, 0), ('sub_goals', 0, 1, 0), ('requests', 0, 1, 0),
+    ('receipts', 0, 1, 0), ('steering', 0, 1, 0), ('events', 0, 1, 0), ('comments', 0, 1, 0),
     ('saved_views', 0, 1, 0), ('guard_rules', 0, 1, 0);
 
 -- Answers given to POSTs that carried an Idempotency-Key, written in the transaction of what they answer.
@@ -668,11 +668,14 @@ CREATE TABLE effects (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
 );
 
--- The decision about a proposed call. The digest binds it to the exact arguments: only these may run.
-CREATE TABLE approvals (
+-- Requests of agents to people; the run waits. An approval is the decision about a proposed call: the digest binds it to
+-- the exact arguments, and only these may run. A question waits for an answer; one with a `tool` is a call of a tool that
+-- the client of the turn has, and waits for the client as other questions wait for a person.
+CREATE TABLE requests (
     id {id},
     PRIMARY KEY (tenant_id, id),  -- postgres
     tenant_id BIGINT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('approval', 'question')),
     conversation_id BIGINT NOT NULL,
     turn_id TEXT,
     run_id TEXT NOT NULL,
@@ -685,7 +688,10 @@ CREATE TABLE approvals (
     arguments TEXT NOT NULL,
     digest TEXT NOT NULL,
     why TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('proposed', 'approved', 'rejected', 'expired', 'canceled')),
+    question TEXT NOT NULL DEFAULT '',
+    choices TEXT NOT NULL DEFAULT '[]',
+    answer TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL CHECK (state IN ('open', 'approved', 'rejected', 'expired', 'answered', 'canceled')),
     reason TEXT NOT NULL DEFAULT '',
     decided_by TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
@@ -695,35 +701,9 @@ CREATE TABLE approvals (
     FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE  -- sqlite
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
 );
-CREATE UNIQUE INDEX approvals_of_call ON approvals (run_id, n, place);  -- sqlite
-CREATE UNIQUE INDEX approvals_by_call ON approvals (tenant_id, run_id, n, place);  -- postgres
-CREATE INDEX approvals_of_tenant ON approvals (tenant_id, state, id);
-
--- A question of an agent to a person. The run waits for the answer. `client_call` is a call of a tool that the client of
--- the turn has, as JSON: it waits for the client as a question waits for a person.
-CREATE TABLE questions (
-    id {id},
-    PRIMARY KEY (tenant_id, id),  -- postgres
-    tenant_id BIGINT NOT NULL,
-    conversation_id BIGINT NOT NULL,
-    turn_id TEXT,
-    run_id TEXT NOT NULL,
-    goal_id BIGINT,
-    role TEXT NOT NULL,
-    question TEXT NOT NULL,
-    choices TEXT NOT NULL,
-    client_call TEXT NOT NULL DEFAULT '',
-    answer TEXT NOT NULL DEFAULT '',
-    state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'canceled')),
-    answered_by TEXT NOT NULL DEFAULT '',
-    created_at BIGINT NOT NULL,
-    answered_at BIGINT NOT NULL DEFAULT 0,
-    FOREIGN KEY (tenant_id) REFERENCES tenants (id) ON DELETE CASCADE,  -- sqlite
-    FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE  -- sqlite
-    FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
-);
-CREATE INDEX questions_of_run ON questions (run_id);
-CREATE INDEX questions_of_tenant ON questions (tenant_id, state, id);
+CREATE UNIQUE INDEX requests_of_call ON requests (tenant_id, run_id, n, place) WHERE kind = 'approval';
+CREATE INDEX requests_of_run ON requests (tenant_id, run_id);
+CREATE INDEX requests_of_state ON requests (tenant_id, state, id);
 
 -- Messages that people send to a running agent, which reads them at its next step.
 CREATE TABLE steering (

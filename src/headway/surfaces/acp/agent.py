@@ -5,6 +5,7 @@ load a session again.
 """
 
 import asyncio
+import json
 import os
 import sys
 from typing import Any, Final
@@ -13,7 +14,7 @@ from headway import __version__
 from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.actions.history import timeline
 from headway.actions.history.timeline import TimelineView
-from headway.actions.people import questions
+from headway.actions.people import inbox, waiting
 from headway.assembly import Headway
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
@@ -22,7 +23,7 @@ from headway.settings import Settings
 from headway.storage.transaction import Transaction, act_as
 from headway.surfaces.acp.content import Prompt, build_chunk, build_plan, build_updates, parse_prompt
 from headway.surfaces.acp.rpc import LINE_LIMIT, Params, RpcConnection
-from headway.surfaces.acp.turns import SENDER, EditorTurn, FoundTurn, find_open_question, list_waiting
+from headway.surfaces.acp.turns import SENDER, EditorTurn, FoundTurn
 from headway.surfaces.http.turn_events import TurnEventTranslator, WaitingItem
 
 PROTOCOL_VERSION: Final = 1
@@ -129,16 +130,17 @@ class EditorAgent:
             if run is None:
                 job = self.headway.begin_turn(tx, tenant_id, conversation.id, prompt.text, "plan", prompt.attachments)
                 return self.build_turn(tx, conversation, job), True
-            question_id = find_open_question(tx, tenant_id, run.turn_id or "")
-            if question_id:
-                questions.answer(tx, tenant_id, question_id, prompt.text, SENDER)
+            requests = waiting.list_by_turn(tx, tenant_id, run.turn_id or "")
+            question = next((one for one in requests if one.kind == "question" and not json.loads(one.choices)), None)
+            if question:
+                inbox.answer(tx, tenant_id, question.id, prompt.text, SENDER)
             else:
                 halts.check(tx)
                 self.headway.engine.recover(tx, [one.id for one in runs.list_page(tx, tenant_id, run.turn_id, 500)])
             turn = self.build_turn(tx, conversation, jobs.get(tx, tenant_id, run.id))
-            for key, document in list_waiting(tx, tenant_id, turn.turn_id).items():
-                turn.translator.waiting[key] = WaitingItem(f"{turn.turn_id}:{key[0]}-{key[1]}", document)
-            return turn, bool(question_id)
+            for one in waiting.list_by_turn(tx, tenant_id, turn.turn_id):
+                turn.translator.waiting[one.kind, one.id] = WaitingItem(f"{turn.turn_id}:{one.kind}-{one.id}", one.as_item())
+            return turn, question is not None
 
     def build_turn(self, tx: Transaction, conversation: Conversation, job: Job) -> EditorTurn:
         found = FoundTurn(conversation, job, views.find_log_position(tx, self.tenant_id))

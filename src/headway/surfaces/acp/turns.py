@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from headway.actions import halts, jobs, run_ends, runs, turns
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.people import inbox
+from headway.actions.people.inbox import ApprovalDecision
 from headway.assembly import Headway
 from headway.feed_channel import TENANT_MOVED, FeedReader
 from headway.ledger.errors import Closed, Conflict, Halted, TurnEnded, TurnFailed, WrongCell
@@ -29,7 +29,6 @@ from headway.surfaces.http.turn_events import (
 SENDER: Final = "editor"
 HALT_POLL_S: Final = 0.5
 ORPHAN_POLL_S: Final = 1.0
-LOAD_LIMIT: Final = 500
 STOP_REASONS: Final = {"limit": "max_turn_requests", "filtered": "refusal"}
 APPROVAL_OPTIONS: Final = [
     {"optionId": "approve", "name": "Allow", "kind": "allow_once"},
@@ -142,7 +141,7 @@ class EditorTurn:
         with act_as(tx, SENDER):
             if key[0] == "question":
                 answer = document["choices"][int(chosen)] if chosen.isdigit() and int(chosen) < len(document["choices"]) else chosen
-                return questions.answer(tx, self.tenant_id, key[1], answer, SENDER).run_id
+                return inbox.answer(tx, self.tenant_id, key[1], answer, SENDER).run_id
             decision = ApprovalDecision("reject" if chosen not in ("approve", "always") else "approve", SENDER)
             return self.headway.permission.decide(tx, self.tenant_id, key[1], decision, always=chosen == "always").run_id
 
@@ -179,19 +178,3 @@ class EditorTurn:
 
 def build_choices(choices: list[str]) -> list[dict[str, str]]:
     return [{"optionId": str(number), "name": choice, "kind": "allow_once"} for number, choice in enumerate(choices)]
-
-
-def find_open_question(tx: Transaction, tenant_id: int, turn_id: str) -> int:
-    """Return the oldest open question of a turn that has no choices; 0: none."""
-    page = questions.list_page(tx, tenant_id, "open", LOAD_LIMIT)["questions"]
-    return next((int(one["id"]) for one in reversed(page) if one["turn_id"] == turn_id and not one["choices"]), 0)
-
-
-def list_waiting(tx: Transaction, tenant_id: int, turn_id: str) -> dict[ItemKey, dict[str, Any]]:
-    """Return what a turn waits for since before this process followed it."""
-    proposed = approvals.list_page(tx, tenant_id, "proposed", LOAD_LIMIT)["approvals"]
-    asked = questions.list_page(tx, tenant_id, "open", LOAD_LIMIT)["questions"]
-    found: dict[ItemKey, dict[str, Any]] = {}
-    found |= {("approval", one["id"]): one for one in reversed(proposed) if one["turn_id"] == turn_id}
-    found |= {("question", one["id"]): one for one in reversed(asked) if one["turn_id"] == turn_id}
-    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from headway.actions.inspection.journal_sentences import describe_entry
+from headway.actions.people import waiting
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
 from headway.surfaces.cli.render import PROOF_MARKS, build_console, format_age, format_check, format_time, is_terminal
@@ -107,13 +108,6 @@ def format_wait_for_person(goal: dict[str, Any]) -> str:
     return f", waits for {wait['kind']} #{wait['id']}" if wait else ""
 
 
-def describe_person_action(wait: dict[str, Any]) -> str:
-    """Say how a person can decide what a goal waits for."""
-    if wait["kind"] == "approval":
-        return f"Decide with `headway approval approve {wait['id']}` or `headway approval reject {wait['id']}`."
-    return f"Answer with `headway question answer {wait['id']} TEXT`."
-
-
 def format_done(goal: dict[str, Any]) -> str:
     progress = goal["progress"]
     return f"{progress['done']}/{progress['in_plan']}" if progress["in_plan"] else "no plan"
@@ -152,7 +146,7 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
     if status == "paused":
         yield from render_pause(goal)
     if goal.get("waiting_for"):
-        yield StyledLine((("  next      ", "dim"), (describe_person_action(goal["waiting_for"]), "")), may_wrap=True)
+        yield StyledLine((("  next      ", "dim"), (f"{waiting.advise(**goal['waiting_for'])}.", "")), may_wrap=True)
 
 
 def render_pause(goal: dict[str, Any]) -> Iterator[StyledLine]:

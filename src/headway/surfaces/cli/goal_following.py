@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from headway.actions import goal_views, halts, jobs, runs
+from headway.actions.people import waiting
 from headway.assembly import Headway
 from headway.feed_channel import TENANT_MOVED, FeedEvent
 from headway.ledger.errors import StorageError, WrongCell
@@ -16,7 +17,7 @@ from headway.settings import Settings
 from headway.storage.retry import StorageRetry
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Invocation
-from headway.surfaces.cli.goal_drawing import LAST_ENTRIES, describe_person_action
+from headway.surfaces.cli.goal_drawing import LAST_ENTRIES
 from headway.surfaces.cli.goal_view import GoalView, open_goal_view
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -103,7 +104,7 @@ class GoalFollower:
                     goal = await self.database.read(self.load_goal)
                     view.update(goal)
                     if wait := goal["waiting_for"]:
-                        view.note(f"An agent waits for {wait['kind']} #{wait['id']}. {describe_person_action(wait)}")
+                        view.note(f"An agent waits for {wait['kind']} #{wait['id']}. {waiting.advise(**wait)}.")
                 elif kind in ("halted", "unhalted"):
                     view.note("Everything is halted." if kind == "halted" else "The halt is lifted.")
 

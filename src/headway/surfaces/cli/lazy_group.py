@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -25,18 +26,26 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(CommandGroup):
-    """`sections` has the commands below the headings of the help."""
+    """`sections` has the commands below the headings of the help, and `hidden_entries` those that help does not show."""
 
-    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, LazyCommand]], **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        sections: Mapping[str, Mapping[str, LazyCommand]],
+        hidden_entries: Mapping[str, LazyCommand] = MappingProxyType({}),
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self.sections = sections
         self.entries = {name: entry for section in sections.values() for name, entry in section.items()}
+        self.hidden_entries = hidden_entries
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return self.entries[cmd_name].load() if cmd_name in self.entries else None
+        entry = self.entries.get(cmd_name) or self.hidden_entries.get(cmd_name)
+        return entry.load() if entry else None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands before the options, which all commands share."""

@@ -26,8 +26,7 @@ SECTIONS = {
     "Work": {
         "todo": LazyCommand("todo:todo", "Add, list and complete todos."),
         "goal": LazyCommand("goal:goal", "Set goals that agents pursue on their own."),
-        "approval": LazyCommand("people:approvals", "Approve or reject tool calls."),
-        "question": LazyCommand("people:questions", "Answer the questions of agents."),
+        "inbox": LazyCommand("inbox:inbox", "Approve tool calls, and answer the questions of agents."),
         "why": LazyCommand("why:why", "Explain how a todo, turn, goal or job got where it is."),
         "conversation": LazyCommand("access.conversation:conversation", "Create, search, copy and delete conversations."),
         "turn": LazyCommand("turn:turn", "Inspect, steer, copy and compare turns."),
@@ -57,6 +56,12 @@ SECTIONS = {
     },
 }
 
+# Older names with commands of their own.
+HIDDEN = {
+    "approval": LazyCommand("inbox:approvals", "Approve or reject tool calls."),
+    "question": LazyCommand("inbox:questions", "Answer the questions of agents."),
+}
+
 # Older names, and words that people try.
 ALIASES = {
     "agents": "agent",
@@ -82,7 +87,12 @@ EXAMPLES = (
 
 
 @click.group(
-    cls=LazyGroup, sections=SECTIONS, aliases=ALIASES, examples=EXAMPLES, epilog="`headway COMMAND --help` explains a command."
+    cls=LazyGroup,
+    sections=SECTIONS,
+    hidden_entries=HIDDEN,
+    aliases=ALIASES,
+    examples=EXAMPLES,
+    epilog="`headway COMMAND --help` explains a command.",
 )
 @click.version_option(__version__, prog_name="headway")
 def headway() -> None:

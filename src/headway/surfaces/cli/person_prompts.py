@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.people import inbox, waiting
+from headway.actions.people.inbox import ApprovalDecision
 from headway.ledger.errors import HeadwayError
-from headway.ledger.permission import Approval, PersonQuestion
+from headway.ledger.inbox import PersonRequest
 from headway.ledger.text import to_lines, to_one_line
-from headway.storage.transaction import Transaction
 from headway.surfaces.cli.arguments import parse_json_object
 from headway.surfaces.cli.context import SENDER, act_as_sender
 from headway.surfaces.cli.keyboard.typed_lines import Keyboard
@@ -25,7 +24,6 @@ REQUEST_EVENTS = {"approval_requested": "approval", "question_asked": "question"
 DECISION_EVENTS = {"approval_decided": "approval", "question_answered": "question"}
 MAX_LINES = 60  # of a call's arguments
 MAX_LINE_LENGTH = 1_000
-LOAD_LIMIT = 500
 APPROVAL_HINT = "Approve this call? [y]es  [n]o REASON  [a]lways  [e]dit the arguments  (Ctrl-D: later)"
 QUESTION_HINT = "Type your answer  (Ctrl-D: later)"
 CHOICE_HINT = "Type a number or an answer  (Ctrl-D: later)"
@@ -51,13 +49,8 @@ class PersonPrompts:
 
     async def load(self, turn_id: str) -> None:
         """Find what the turn waits for since before this process followed it."""
-
-        def find(tx: Transaction) -> tuple[list[Item], list[Item]]:
-            proposed = approvals.list_page(tx, self.tenant_id, "proposed", LOAD_LIMIT)["approvals"]
-            return proposed, questions.list_page(tx, self.tenant_id, "open", LOAD_LIMIT)["questions"]
-
-        for kind, items in zip(("approval", "question"), await self.database.read(find), strict=True):
-            self.waiting |= {(kind, item["id"]): item for item in reversed(items) if item["turn_id"] == turn_id}
+        requests = await self.database.read(lambda tx: waiting.list_by_turn(tx, self.tenant_id, turn_id))
+        self.waiting |= {(request.kind, request.id): request.as_item() for request in requests}
         self.show_next()
 
     def hear(self, kind: str, data: dict[str, Any]) -> None:
@@ -146,14 +139,14 @@ class PersonPrompts:
         if edited is None:
             self.view.note("The arguments were not changed.")
             return
-        arguments = approvals.encode_arguments(parse_json_object(edited, "The arguments"))
+        arguments = inbox.encode_arguments(parse_json_object(edited, "The arguments"))
         await self.apply(approval_id, ApprovalDecision("approve", SENDER, arguments))
 
     async def reply(self, question_id: int, content: str) -> None:
-        work = partial(questions.answer, content=content, answered_by=SENDER)
+        work = partial(inbox.answer, content=content, answered_by=SENDER)
         self.carry_on(await self.database.write(lambda tx: work(tx, self.tenant_id, question_id)))
 
-    def carry_on(self, item: Approval | PersonQuestion) -> None:
+    def carry_on(self, item: PersonRequest) -> None:
         """Run the agent's job here. In a chat, the engine runs only jobs that it adopted."""
         self.headway.engine.adopt(item.run_id)
 
@@ -162,10 +155,9 @@ class PersonPrompts:
         (kind, item_id), item = next(iter(self.waiting.items()))
         if kind == "approval":
             what = f"approval #{item_id}, to call {item['tool']}"
-            how = f"Decide with `headway approval approve {item_id}` or `headway approval reject {item_id}`"
         else:
             what = f"an answer to question #{item_id}: {to_one_line(item['question'])[:SUMMARY_LENGTH]}"
-            how = f"Answer with `headway question answer {item_id} TEXT`"
+        how = waiting.advise(kind, item_id)
         where = f"`headway serve`, `headway worker` or `headway chat --conversation {conversation_id}`"
         return f"The turn waits for {what}. {how}; then {where} continues it."
 
@@ -175,7 +167,7 @@ def describe_call(approval: Item) -> list[str]:
     lines = to_lines(json.dumps(approval["arguments"], ensure_ascii=False, indent=2))
     hidden = len(lines) - MAX_LINES
     shown = [line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}… (cut)" for line in lines[:MAX_LINES]]
-    more = [f"… {hidden} more lines: `headway approval show {approval['id']}` shows them"] if hidden > 0 else []
+    more = [f"… {hidden} more lines: `headway inbox show {approval['id']}` shows them"] if hidden > 0 else []
     heading = f"Approval #{approval['id']}: the agent {approval['role']} asks to call {approval['tool']} ({approval['why']})"
     return [to_one_line(heading), *(f"  {line}" for line in (*shown, *more))]
 

@@ -5,26 +5,26 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations
-from headway.actions.people import approvals, questions
-from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.people import inbox
+from headway.actions.people.inbox import ApprovalDecision
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.events import to_json
-from headway.ledger.permission import Approval, PersonQuestion
+from headway.ledger.inbox import REQUEST_KINDS, PersonRequest, RequestKind
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.request_context import RequestContext
-from headway.surfaces.http.turn_events import ItemKey, ItemKind
+from headway.surfaces.http.turn_events import ItemKey
 
 ABANDONED_REASON: Final = "The request was closed without a decision."
 QUOTE_LIMIT: Final = 80
 QUESTION_MARK: Final = ":question-"  # in the ids of the calls that a client answers
-KINDS: Final[dict[str, ItemKind]] = {"approval": "approval", "question": "question"}
+KINDS: Final[dict[str, RequestKind]] = {kind: kind for kind in REQUEST_KINDS}
 
 
 class PersonAnswer(NamedTuple):
     """A person's answer to an approval or a question. `value` is None if the person gave none."""
 
-    kind: ItemKind
+    kind: RequestKind
     id: int
     value: Any = None
 
@@ -54,25 +54,24 @@ def apply_answers(call: RequestContext, tx: Transaction, tenant_id: int, key: st
         item = get_item(tx, tenant_id, key, answer)
         turn_ids.add(item.turn_id or "")
         with suppress(Conflict):
-            if isinstance(item, Approval):
+            if item.kind == "approval":
                 decide(call, tx, item, answer.value)
             elif answer.value is not None:
-                content = encode_result(answer.value) if item.client_call else parse_answer(answer.value)
-                questions.answer(tx, tenant_id, item.id, content, call.describe_caller(tx))
+                content = encode_result(answer.value) if item.is_client_call else parse_answer(answer.value)
+                inbox.answer(tx, tenant_id, item.id, content, call.describe_caller(tx))
     if len(turn_ids) != 1:
         raise Invalid("All answers must be for the same turn.")
     return turn_ids.pop()
 
 
-def get_item(tx: Transaction, tenant_id: int, key: str, answer: PersonAnswer) -> Approval | PersonQuestion:
-    get = approvals.get if answer.kind == "approval" else questions.get
-    item = get(tx, tenant_id, answer.id)
+def get_item(tx: Transaction, tenant_id: int, key: str, answer: PersonAnswer) -> PersonRequest:
+    item = inbox.get(tx, tenant_id, answer.id, answer.kind)
     if item.turn_id is None or conversations.get(tx, tenant_id, item.conversation_id).key != key:
         raise NotFound(f"No {answer.kind} #{answer.id} in this conversation.")
     return item
 
 
-def decide(call: RequestContext, tx: Transaction, approval: Approval, value: Any) -> None:
+def decide(call: RequestContext, tx: Transaction, approval: PersonRequest, value: Any) -> None:
     caller = call.describe_caller(tx)
     if value is None:
         if approval.is_open:
@@ -87,7 +86,7 @@ def decide(call: RequestContext, tx: Transaction, approval: Approval, value: Any
     decision = ApprovalDecision(
         "approve" if value["approved"] else "reject",
         caller,
-        approvals.encode_arguments(arguments) if arguments is not None and value["approved"] else None,
+        inbox.encode_arguments(arguments) if arguments is not None and value["approved"] else None,
         reason if isinstance(reason, str) else "",
     )
     call.headway.permission.decide(tx, approval.tenant_id, approval.id, decision)

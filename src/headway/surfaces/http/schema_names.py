@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from headway.agents.mcp.config import ServerStatus
-from headway.ledger import goal, permission
+from headway.ledger import goal, inbox, permission
 from headway.ledger.check import Author, Proof
 from headway.ledger.job import JobState
 from headway.ledger.parsing.todo_fields import Priority
@@ -20,7 +20,7 @@ from headway.operations.schemas.goals import PAUSE_KINDS
 PREFIX: Final = "#/components/schemas/"
 SUFFIXES: Final = ("Shape", "Body")  # distinguish our classes from those of the ledger, and mean nothing to others
 ENUMS: Final[dict[str, Any]] = {
-    "ApprovalState": permission.ApprovalState,
+    "ApprovalState": inbox.ApprovalState,
     "CallState": EffectState,
     "CheckAuthor": Author,
     "CompletedBy": CompletedBy,
@@ -38,7 +38,9 @@ ENUMS: Final[dict[str, Any]] = {
     "PlanSource": PlanSource,
     "PolicyDecision": permission.Decision,
     "Proof": Proof,
-    "QuestionState": permission.QuestionState,
+    "QuestionState": inbox.QuestionState,
+    "RequestKind": inbox.RequestKind,
+    "RequestState": inbox.RequestState,
     "RunStatus": RunStatus,
     "SpendingGroup": SpendingGroup,
     "SubGoalMode": goal.SubGoalMode,

@@ -8,7 +8,9 @@ that calls have the same ids as before, and leaves out what the client has.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+from headway.ledger.inbox import RequestKind
 
 TODO_LIST_KEYS = ("total", "remaining", "current", "items")
 # Events that a front end may show beside the conversation, or ignore.
@@ -130,8 +132,7 @@ class WaitingItem(NamedTuple):
     document: dict[str, Any]
 
 
-ItemKind = Literal["approval", "question"]
-ItemKey = tuple[ItemKind, int]
+ItemKey = tuple[RequestKind, int]
 
 
 class KnownParts(NamedTuple):

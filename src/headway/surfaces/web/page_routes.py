@@ -19,7 +19,7 @@ CACHE_FOREVER = "public, max-age=31536000, immutable"
 ALWAYS_REVALIDATE = "no-cache"
 API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
 NUMBER = re.compile("[0-9]{1,18}")
-NUMBERS = ("conversation_id", "todo_id", "goal_id", "approval_id", "question_id")
+NUMBERS = ("conversation_id", "todo_id", "goal_id", "request_id")
 PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}"), "file_id": re.compile("[0-9a-f]{32}")}
 PAGE_PATHS = (  # the page has the same list in start.js
     "/",
@@ -28,9 +28,11 @@ PAGE_PATHS = (  # the page has the same list in start.js
     "/todos/{todo_id}",
     "/goals",
     "/goals/{goal_id}",
+    "/inbox",
+    "/inbox/{request_id}",
     "/approvals",
-    "/approvals/{approval_id}",
-    "/questions/{question_id}",
+    "/approvals/{request_id}",
+    "/questions/{request_id}",
     "/files",
     "/files/{file_id}",
     "/memory",

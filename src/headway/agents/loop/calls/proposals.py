@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from headway.actions.people import approvals
+from headway.actions.people import inbox
 from headway.agents.loop.requests import Sleep
 from headway.agents.loop.step import Step
 from headway.agents.permission import rule_on_call
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid
-from headway.ledger.permission import ALLOW_RULING, Approval, Ruling, compute_digest
+from headway.ledger.inbox import PersonRequest, compute_digest
+from headway.ledger.permission import ALLOW_RULING, Ruling
 from headway.ledger.run import Effect
 from headway.storage.stores import runs as run_store
 
@@ -30,23 +31,23 @@ def propose(step: Step, effect: Effect, ruling: Ruling) -> Sleep:
     """Store the call as proposed, and wait for the decision or until it expires."""
     proposed = effect._replace(state="proposed")
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, proposed)
-    approval = approvals.propose(step.tx, step.run, proposed, ruling.why, step.tx.now + step.limits.approval_ms)
+    approval = inbox.propose_call(step.tx, step.run, proposed, ruling.why, step.tx.now + step.limits.approval_ms)
     step.proposed.append(approval)
     return wait_for(approval)
 
 
-def wait_for(approval: Approval) -> Sleep:
+def wait_for(approval: PersonRequest) -> Sleep:
     return Sleep(approval.expires_at)
 
 
-def load_decision(step: Step, effect: Effect) -> Approval:
+def load_decision(step: Step, effect: Effect) -> PersonRequest:
     """Return the approval of a proposed call. One that was not decided in time expires here."""
-    approval = approvals.find_by_call(step.tx, step.run, effect)
+    approval = inbox.find_by_call(step.tx, step.run, effect)
     assert approval is not None
-    return approvals.expire(step.tx, approval) if approval.is_open and step.tx.now >= approval.expires_at else approval
+    return inbox.expire(step.tx, approval) if approval.is_open and step.tx.now >= approval.expires_at else approval
 
 
-def find_refusal(approval: Approval, effect: Effect) -> str:
+def find_refusal(approval: PersonRequest, effect: Effect) -> str:
     """Return why the call may not be made; empty if it may."""
     if approval.state == "rejected":
         return REJECTED_MESSAGE.format(f": {approval.reason.rstrip('.')}" if approval.reason else "")

@@ -9,7 +9,7 @@ from pydantic_ai.messages import (
 )
 
 from headway.actions import jobs
-from headway.actions.people import approvals
+from headway.actions.people import inbox
 from headway.agents import trace_content
 from headway.agents.instructions import prompts
 from headway.agents.loop import gates
@@ -124,7 +124,7 @@ def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, sto
             emit_call(step, effect)
             proposals.propose(step, effect, ruling)
     if step.proposed:
-        approvals.notify_people(step.tx, step.proposed)
+        inbox.notify_about_calls(step.tx, step.proposed)
 
 
 def resume_proposed(step: Step, effect: Effect) -> CallOutcome:

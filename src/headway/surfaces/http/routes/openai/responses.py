@@ -10,14 +10,13 @@ from starlette.responses import Response
 
 from headway.actions import conversations, run_ends, turns
 from headway.actions.history.client_histories import ConversationName
-from headway.actions.people import approvals, questions, waiting
+from headway.actions.people import waiting
 from headway.ledger.errors import Invalid, TurnFailed
 from headway.ledger.tenancy import Turn
 from headway.operations.schemas import openai
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.person_answers import KINDS
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.routes.openai.answers import AnswerEnd, build_waiting_end, to_end_reason
 from headway.surfaces.http.routes.openai.chat_completions import document_answer
@@ -140,9 +139,5 @@ def find_stored_end(tx: Transaction, tenant_id: int, turn: Turn, result: str) ->
             return AnswerEnd("canceled")
         case "finished":
             return AnswerEnd(to_end_reason(turn.outcome or ""), result, outcome=turn.outcome or "")
-    wait = waiting.find_by_turn(tx, tenant_id, turn.id)
-    if wait is None:
-        return None
-    get_item = approvals.get if wait["kind"] == "approval" else questions.get
-    document = get_item(tx, tenant_id, wait["id"]).as_json()
-    return build_waiting_end({(KINDS[wait["kind"]], wait["id"]): WaitingItem("", document)})
+    oldest = next(iter(waiting.list_by_turn(tx, tenant_id, turn.id)), None)
+    return build_waiting_end({(oldest.kind, oldest.id): WaitingItem("", oldest.as_item())}) if oldest else None

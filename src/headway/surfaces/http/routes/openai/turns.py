@@ -11,7 +11,7 @@ from starlette.responses import Response
 from headway.actions import conversations, turns
 from headway.actions.history import client_histories
 from headway.actions.history.client_histories import ClientPlace, ConversationName
-from headway.actions.people import approvals, steering, waiting
+from headway.actions.people import inbox, steering, waiting
 from headway.actions.spending import Usage
 from headway.agents.instructions.roles import UnknownRole
 from headway.feed_channel import TENANT_MOVED
@@ -157,7 +157,7 @@ def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: Cl
     wait = waiting.find_by_turn(tx, tenant_id, turn.id)
     if wait is None:
         return []
-    key: ItemKey = (KINDS[wait["kind"]], wait["id"])
+    key: ItemKey = (wait["kind"], wait["id"])
     run, caller = turns.get_run(tx, tenant_id, turn.id), call.describe_caller(tx)
     decision = parse_decision(client.content) if key[0] == "approval" else None
     if steering.send_instead_of_results(tx, run, client.content, {}, caller):
@@ -195,7 +195,7 @@ def find_decided(tx: Transaction, tenant_id: int, turn_id: str, oldest_id: int, 
     if named_id is None or named_id == oldest_id:
         return oldest_id
     with suppress(NotFound):
-        named = approvals.get(tx, tenant_id, named_id)
+        named = inbox.get(tx, tenant_id, named_id, "approval")
         if named.is_open and named.turn_id == turn_id:
             return named_id
     raise TurnWaiting(f"The conversation's turn waits for approval #{oldest_id}, not for #{named_id}. Nothing was decided.")

@@ -15,7 +15,7 @@ const NAVIGATION = [
   ["chat", "Chat", "/"],
   ["board", "Board", "/board"],
   ["goal", "Goals", "/goals"],
-  ["shield", "Approvals", "/approvals"],
+  ["bell", "Inbox", "/inbox"],
   ["file", "Files", "/files"],
   ["memory", "Memory", "/memory"],
   ["operations", "Operations", "/operations"],
@@ -23,7 +23,7 @@ const NAVIGATION = [
 // By the name in the navigation: how many things there need a person.
 const COUNTS = {
   Goals: () => html`<${Badge} count=${decisions.value?.length ?? 0} label="waiting for your decision" tone="waiting" />`,
-  Approvals: () => html`<${Badge} count=${openRequests.value.length} label="waiting for you" tone="waiting" />`,
+  Inbox: () => html`<${Badge} count=${openRequests.value.length} label="waiting for you" tone="waiting" />`,
   Operations: () => html`<${Badge} count=${deadLetterCount.value} label="dead letters" tone="bad" />`,
 };
 // By the state of the connection: the class of the dot, and the label.

@@ -8,24 +8,15 @@ const PAGE_SIZE = 100;
 const OPEN_STATES = new Set(["proposed", "open"]);
 
 /** An approval or a question, as the cards and the lists take it. */
-export const toRequest = (kind, item) => ({ ...item, kind, key: `${kind}${item.id}`, isOpen: OPEN_STATES.has(item.state) });
+export const toRequest = (kind, item) => ({ ...item, kind, key: `request${item.id}`, isOpen: OPEN_STATES.has(item.state) });
 
-export const merge = (approvals, questions) => [
-  ...approvals.map((approval) => toRequest("approval", approval)),
-  ...questions.map((question) => toRequest("question", question)),
-];
+/** Requests of the inbox, as the cards and the lists take them. */
+export const fetchRequests = async (query) =>
+  (await get("/v1/inbox", query)).requests.map((request) => toRequest(request.kind, request));
 
 /** The open requests, and those that were decided since the page was loaded. Oldest first. */
 export const requests = signal([]);
 export const openRequests = computed(() => requests.value.filter(({ isOpen }) => isOpen));
-
-async function fetchOpen() {
-  const [{ approvals }, { questions }] = await Promise.all([
-    get("/v1/approvals", { state: "proposed", limit: PAGE_SIZE }),
-    get("/v1/questions", { state: "open", limit: PAGE_SIZE }),
-  ]);
-  return merge(approvals, questions);
-}
 
 const sort = (list) => list.toSorted((a, b) => a.created_at - b.created_at || a.id - b.id);
 
@@ -36,7 +27,7 @@ function apply(request) {
 }
 
 const { load, onChange } = createLiveList(
-  fetchOpen,
+  () => fetchRequests({ limit: PAGE_SIZE }),
   (open) => (requests.value = sort([...requests.value.filter(({ isOpen }) => !isOpen), ...open])),
   apply,
 );

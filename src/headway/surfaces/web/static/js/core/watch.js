@@ -11,7 +11,8 @@ export const halt = signal({ isKnown: false, halted: false, why: "", since: 0, b
 export const deadLetterCount = signal(null); // null: not known yet
 
 const COUNT_LIMIT = 100;
-const SHOWS_REQUESTS = /^\/($|c\/|approvals|questions\/)/; // pages that show requests to people, or count them beside the chat
+// Pages that show requests to people, or count them beside the chat.
+const SHOWS_REQUESTS = /^\/($|c\/|inbox|approvals|questions\/)/;
 
 export async function countDeadLetters() {
   deadLetterCount.value = (await get("/v1/jobs", { state: "dead", limit: COUNT_LIMIT })).jobs.length;

@@ -15,7 +15,7 @@ const UNKNOWN = { name: null, label: "Page not found" };
 await loadStyles("operations.css");
 
 const modules = signal({}); // by the name of the tab
-const getTab = () => TABS.find((tab) => getPath(tab) === path.value) ?? UNKNOWN;
+const getTab = () => TABS.find((tab) => getPath(tab) === path.value || tab.formerPath === path.value) ?? UNKNOWN;
 
 async function loadModule({ name, load }) {
   if (modules.value[name]) return;

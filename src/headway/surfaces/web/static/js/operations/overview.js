@@ -58,7 +58,7 @@ const listFacts = () => [
   ],
   [
     "Waiting for people",
-    "/approvals",
+    "/inbox",
     halt.value.isKnown ? describeCount(openRequests.value.length, "request", "approvals and questions") : null,
   ],
   ["Queue", "/operations/queue", queue.value && describeQueue(queue.value)],

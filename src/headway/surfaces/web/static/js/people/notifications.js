@@ -29,7 +29,7 @@ function turnOff() {
 
 const describeRequest = ({ kind, id, key, tool, question }) => ({
   key,
-  href: `/${kind}s/${id}`,
+  href: `/inbox/${id}`,
   title: kind === "approval" ? "An agent asks for approval" : "An agent has a question",
   body: kind === "approval" ? `It wants to call ${tool}.` : question,
 });

@@ -6,10 +6,7 @@ import { createLazy } from "../core/dialogs.js";
 import { html, useRef } from "../core/lib.js";
 
 // Loaded with the first request that is open: most conversations have none.
-const CARDS = {
-  approval: createLazy(async () => (await import("./approval_card.js")).ApprovalCard),
-  question: createLazy(async () => (await import("./question_card.js")).QuestionCard),
-};
+const Card = createLazy(async () => (await import("./request_card.js")).RequestCard);
 
 /** Where a request comes from. */
 export function Origin({ request, conversations = [] }) {
@@ -24,7 +21,6 @@ export function RequestItem({ item, origin }) {
   const element = useRef();
   const { request } = item;
   const settle = () => element.current.focus({ preventScroll: true });
-  const Card = CARDS[request.kind];
   return html`<li ref=${element} class=${request.isOpen ? "request" : "tool-line"} tabindex="-1">
     ${
       request.isOpen
@@ -38,8 +34,8 @@ export function RequestItem({ item, origin }) {
 export const toItem = (request) => ({
   key: request.key,
   type: "tool",
-  tool: request.tool ?? "ask_person",
-  arguments: request.arguments ?? { question: request.question, choices: request.choices },
+  tool: request.kind === "approval" ? request.tool : "ask_person",
+  arguments: request.kind === "approval" ? request.arguments : { question: request.question, choices: request.choices },
   state: "done",
   request,
 });

@@ -29,7 +29,7 @@ const Pattern = ({ name, value }) =>
 
 const Source = ({ rule, file }) =>
   rule.approval
-    ? html`a decision for always · <a class="link" href="/approvals/${rule.approval}">approval ${rule.approval}</a>`
+    ? html`a decision for always · <a class="link" href="/inbox/${rule.approval}">approval ${rule.approval}</a>`
     : html`${file}, line ${rule.line}`;
 
 function askToForget(rule) {

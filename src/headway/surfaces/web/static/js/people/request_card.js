@@ -1,12 +1,14 @@
-// A call that needs approval: what the agent wants to do, and the buttons to decide. Nothing here ever gets the focus by itself.
+// A request of an agent: a call that needs approval, or a question, and what to answer with. Nothing here ever gets the focus by
+// itself.
 import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
-import { Icon, now, Until } from "../core/ui.js";
+import { Ago, Icon, now, Until } from "../core/ui.js";
 import { formatEditable, spellOut, VisibleText } from "../core/visible_text.js";
 import { Arguments } from "./arguments.js";
 
 const REASON_LENGTH = 2_000;
+const ANSWER_LENGTH = 20_000;
 
 /** The rule that "Always allow this" adds, in one sentence. */
 function describeRule({ tool, role, arguments: globs }) {
@@ -79,7 +81,7 @@ function AlwaysForm({ request, onSubmit, onBack, isBusy }) {
   const [rule, setRule] = useState(undefined); // null: no rule can be written
   useEffect(() => {
     back.current.focus();
-    attempt(async () => setRule((await get(`/v1/approvals/${request.id}`)).rule));
+    attempt(async () => setRule((await get(`/v1/inbox/${request.id}`)).rule));
   }, []);
   return html`<div class="request-form">
     <p role="status" dir="auto">
@@ -117,26 +119,12 @@ const Buttons = ({ onApprove, onOpen, isBusy, described }) => html`<div class="a
   </button>
 </div>`;
 
-/** `settle`: called before the decision is sent, to move the focus off the buttons, which the decision removes. */
-export function ApprovalCard({ request, settle, origin }) {
-  const card = useRef();
+function Decision({ request, onRespond, onProblem, isBusy, described }) {
+  const area = useRef();
   const [form, setForm] = useState(null); // reject | edit | always
-  const [problem, setProblem] = useState("");
-  const [isBusy, setIsBusy] = useState(false);
-  const decide = async (decision) => {
-    settle();
-    setIsBusy(true);
-    setProblem("");
-    try {
-      await post(`/v1/approvals/${request.id}`, decision); // the event that follows replaces this card
-    } catch (error) {
-      setProblem(error.message);
-      setIsBusy(false);
-    }
-  };
   const closed = useRef(null); // the form that was just closed, whose button gets the focus back
   const open = (name) => {
-    setProblem("");
+    onProblem("");
     setForm(name);
   };
   const back = () => {
@@ -144,32 +132,131 @@ export function ApprovalCard({ request, settle, origin }) {
     open(null);
   };
   useEffect(() => {
-    if (!form && closed.current) card.current.querySelector(`[data-opens="${closed.current}"]`)?.focus();
+    if (!form && closed.current) area.current.querySelector(`[data-opens="${closed.current}"]`)?.focus();
   }, [form]);
   const onKeyDown = (event) => event.key === "Escape" && form && back();
   const Form = FORMS[form];
-  const name = `approval-${request.id}`;
-  const isLate = request.expires_at <= now.value;
-  return html`<section ref=${card} class="request-card" aria-labelledby=${name} onKeyDown=${onKeyDown}>
+  return html`<div ref=${area} onKeyDown=${onKeyDown}>
+    ${
+      Form
+        ? html`<${Form} request=${request} onSubmit=${onRespond} onProblem=${onProblem} onBack=${back} isBusy=${isBusy} />`
+        : html`<${Buttons}
+            onApprove=${() => onRespond({ decision: "approve" })}
+            onOpen=${open}
+            isBusy=${isBusy}
+            described=${described}
+          />`
+    }
+  </div>`;
+}
+
+const Choices = ({ choices, labelledBy, onAnswer, isBusy }) => html`<div class="choices" role="group" aria-labelledby=${labelledBy}>
+  ${choices.map(
+    (
+      choice,
+    ) => html`<button key=${choice} type="button" class="btn" disabled=${isBusy} dir="auto" onClick=${() => onAnswer(choice)}>
+      <${VisibleText} text=${choice} />
+    </button>`,
+  )}
+</div>`;
+
+function AnswerField({ labelledBy, onAnswer, isBusy }) {
+  const field = useRef();
+  const submit = (event) => {
+    event.preventDefault();
+    const answer = field.current.value;
+    if (answer.trim() && !isBusy) onAnswer(answer);
+  };
+  const onKeyDown = (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+  };
+  return html`<form class="answer-form" onSubmit=${submit}>
+    <textarea
+      ref=${field}
+      rows="1"
+      dir="auto"
+      maxlength=${ANSWER_LENGTH}
+      placeholder="Your answer"
+      aria-label="Your answer"
+      aria-describedby=${labelledBy}
+      onKeyDown=${onKeyDown}
+    ></textarea>
+    <button class="btn primary" disabled=${isBusy}>Answer</button>
+  </form>`;
+}
+
+/** By kind: the icon, what the agent does, the request itself, and what a person answers with. */
+const KINDS = {
+  approval: {
+    icon: "shield",
+    Title: ({ request }) => html`asks to call <code>${spellOut(request.tool)}</code>`,
+    Content: ({ request, id }) => html`<div class="request-body" id=${id}><${Arguments} value=${request.arguments} /></div>`,
+    Controls: Decision,
+  },
+  question: {
+    icon: "agent",
+    Title: () => "asks you",
+    Content: ({ request, id }) => html`<p class="question-text" id=${id} dir="auto">
+      <${VisibleText} text=${request.question} isBlock />
+    </p>`,
+    Controls: ({ request, onRespond, isBusy, contentId }) => {
+      const given = { labelledBy: contentId, onAnswer: (answer) => onRespond({ answer }), isBusy };
+      return request.choices.length
+        ? html`<${Choices} choices=${request.choices} ...${given} />`
+        : html`<${AnswerField} ...${given} />`;
+    },
+  },
+};
+
+function When({ request }) {
+  if (!request.expires_at) return html`<${Ago} at=${request.created_at} />`;
+  return request.expires_at <= now.value ? "expired" : html`expires <${Until} at=${request.expires_at} />`;
+}
+
+/** `settle`: called before the response is sent, to move the focus off the buttons, which the response removes. */
+export function RequestCard({ request, settle, origin }) {
+  const [problem, setProblem] = useState("");
+  const [isBusy, setIsBusy] = useState(false);
+  const respond = async (response) => {
+    settle();
+    setIsBusy(true);
+    setProblem("");
+    try {
+      await post(`/v1/inbox/${request.id}`, response); // the event that follows replaces this card
+    } catch (error) {
+      setProblem(error.message);
+      setIsBusy(false);
+    }
+  };
+  const { icon, Title, Content, Controls } = KINDS[request.kind];
+  const name = `request-${request.id}`;
+  const contentId = `${name}-content`;
+  const isLate = request.expires_at && request.expires_at <= now.value;
+  return html`<section class="request-card" aria-labelledby=${name}>
     <header>
-      <${Icon} name="shield" />
-      <p class="grow" id=${name}><strong>${spellOut(request.role)}</strong> asks to call <code>${spellOut(request.tool)}</code></p>
-      <span class="request-time" aria-live="off">${isLate ? "expired" : html`expires <${Until} at=${request.expires_at} />`}</span>
+      <${Icon} name=${icon} />
+      <p class="grow" id=${name}><strong>${spellOut(request.role)}</strong> <${Title} request=${request} /></p>
+      <span class="request-time" aria-live="off"><${When} request=${request} /></span>
     </header>
-    <div class="request-body" id="${name}-call"><${Arguments} value=${request.arguments} /></div>
-    <p class="hint">Why it asks: <${VisibleText} text=${request.why} />.${origin && html` It works in ${origin}.`}</p>
+    <${Content} request=${request} id=${contentId} />
+    ${
+      (request.why || origin) &&
+      html`<p class="hint">
+        ${request.why && html`Why it asks: <${VisibleText} text=${request.why} />.`}${origin && html` It works in ${origin}.`}
+      </p>`
+    }
     ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
     ${
       isLate
         ? html`<p class="muted small">The time to decide is over. The call is not made.</p>`
-        : Form
-          ? html`<${Form} request=${request} onSubmit=${decide} onProblem=${setProblem} onBack=${back} isBusy=${isBusy} />`
-          : html`<${Buttons}
-              onApprove=${() => decide({ decision: "approve" })}
-              onOpen=${open}
-              isBusy=${isBusy}
-              described="${name} ${name}-call"
-            />`
+        : html`<${Controls}
+            request=${request}
+            onRespond=${respond}
+            onProblem=${setProblem}
+            isBusy=${isBusy}
+            described="${name} ${contentId}"
+            contentId=${contentId}
+          />`
     }
   </section>`;
 }

@@ -7,7 +7,7 @@ import { act, GoalLink, getFilters, Known, Pages, setFilters, usePolling } from 
 
 const page = signal(null); // {notices, next_cursor, of: the filters}
 const PAGE_SIZE = 50;
-const REQUEST_URL = /^\/(approvals|questions)\/\d{1,18}$/;
+const REQUEST_URL = /^\/inbox\/\d{1,18}$/;
 const STATES = [
   ["open", "Open"],
   ["done", "Done"],
@@ -68,7 +68,7 @@ export function Tab() {
   const canMark = filters.state === "open" && newest && !filters.cursor;
   const choose = (state) => setFilters({ state: state === "open" ? "" : state, cursor: "" });
   return html`<${Card}
-    title="Inbox"
+    title="Notices"
     actions=${html`<${Choice} label="State" value=${filters.state} options=${STATES} onChoose=${choose} />
       ${canMark && html`<button class="btn small" onClick=${markAll}>Mark all as done</button>`}`}
   >

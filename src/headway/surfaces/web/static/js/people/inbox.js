@@ -4,38 +4,33 @@ import { conversations, loadConversations } from "../chat/conversations.js";
 import { get } from "../core/api.js";
 import { html, signal, useMemo } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
-import { path } from "../core/router.js";
 import { Ago, Card, Empty, Main, StatusIcon } from "../core/ui.js";
-import { decisions, isWaitingKnown, merge, requests, toRequest } from "../core/waiting.js";
+import { decisions, fetchRequests, isWaitingKnown, requests, toRequest } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
 import { NotificationSwitch } from "./notifications.js";
 import { Origin, RequestItem, toItem } from "./request_item.js";
 
-export const TITLE = "Approvals";
+export const TITLE = "Inbox";
 
 const DECIDED_COUNT = 30;
 
 const decided = signal(null); // null: not loaded yet
 
 async function loadDecided() {
-  const [{ approvals }, { questions }] = await Promise.all([
-    get("/v1/approvals", { limit: 2 * DECIDED_COUNT }),
-    get("/v1/questions", { limit: 2 * DECIDED_COUNT }),
-  ]);
-  const getEnd = (request) => request.decided_at || request.answered_at;
-  decided.value = merge(approvals, questions)
+  decided.value = (await fetchRequests({ state: "all", limit: 2 * DECIDED_COUNT }))
     .filter(({ isOpen }) => !isOpen)
-    .toSorted((a, b) => getEnd(b) - getEnd(a))
+    .toSorted((a, b) => b.decided_at - a.decided_at)
     .slice(0, DECIDED_COUNT);
 }
 
 /** One request, by its address. It is fetched, because it may have been decided long ago. */
-function createSubject(kind, id) {
+function createSubject(id) {
   const fetched = signal(null);
   const isMissing = signal(false);
   const load = async () => {
     try {
-      fetched.value = toRequest(kind, (await get(`/v1/${kind}s/${id}`))[kind]);
+      const { request } = await get(`/v1/inbox/${id}`);
+      fetched.value = toRequest(request.kind, request);
     } catch (error) {
       if (error.status !== 404) throw error;
       isMissing.value = true;
@@ -103,8 +98,7 @@ function Decided() {
 }
 
 export function Page({ id }) {
-  const kind = path.value.startsWith("/questions/") ? "question" : "approval";
-  const subject = useMemo(() => (id ? createSubject(kind, id) : null), [kind, id]);
+  const subject = useMemo(() => (id ? createSubject(id) : null), [id]);
   const reload = useMemo(() => coalesce(() => Promise.all([loadDecided(), subject?.load()])), [subject]);
   useStream("/v1/events", () => ({
     load: () => Promise.all([loadConversations(), loadDecided(), subject?.load()]).then(() => undefined),
@@ -112,12 +106,12 @@ export function Page({ id }) {
   }));
   return html`<${Main}>
     <div class="title">
-      <h1>${id ? `${kind === "approval" ? "Approval" : "Question"} ${id}` : "Approvals and questions"}</h1>
-      ${id && html`<div class="actions"><a class="btn" href="/approvals">All requests</a></div>`}
+      <h1>${id ? `Request ${id}` : "Inbox"}</h1>
+      ${id && html`<div class="actions"><a class="btn" href="/inbox">All requests</a></div>`}
     </div>
     ${subject && html`<${Subject} subject=${subject} />`}
     ${!id && html`<${Decisions} />`}
-    <${Open} except=${id && `${kind}${id}`} />
+    <${Open} except=${id && `request${id}`} />
     ${!id && html`<${Decided} /><${NotificationSwitch} />`}
   <//>`;
 }
