@@ -22,7 +22,7 @@ from headway.settings import PREFIX
 from headway.settings.declarations import GROUPS, Setting
 from headway.surfaces.cli.context import build_shared_flags
 from headway.surfaces.cli.main import headway
-from headway.surfaces.http.app import list_documented_routes
+from headway.surfaces.http.app import list_routes
 from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_STATUSES, build_openapi
 from headway.surfaces.http.problems import STATUS_TITLES
 
@@ -36,7 +36,7 @@ NO_BODY = "nothing"
 
 def documents() -> dict[str, str]:
     """Return every file with generated text, by its path in docs."""
-    api = build_openapi(list_documented_routes(), Roles().by_name)
+    api = build_openapi(list_routes(), Roles().by_name)
     return {
         "reference/cli.md": cli_page(),
         "reference/http.md": http_page(api),

@@ -22,7 +22,7 @@ ENVELOPE = {
 }
 UNKNOWN_METHOD = "no/such/method"  # only the server can refuse it, so it is loaded
 LISTEN = "subscriptions/listen"
-LOADED_BY_THE_SERVER = ("mcp", "pydantic_ai", "asyncio", "fastapi", "opentelemetry")
+LOADED_BY_THE_SERVER = ("mcp", "pydantic_ai", "asyncio", "starlette", "opentelemetry")
 
 
 def build_request(number: int | str, method: str, **params: Any) -> Message:

@@ -1,7 +1,7 @@
 """Assembles the web application.
 
-FastAPI routes describe the handlers for the OpenAPI document; plain Starlette routes run them. The handlers take the request as it
-is, and FastAPI's layers around them would cost more than the handlers themselves.
+Handlers take the request as it is. Their routes have what the OpenAPI document says of them, because frameworks that derive it from
+signatures put layers around the handlers that cost more than the handlers themselves.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
-from fastapi.routing import APIRoute
 from starlette.datastructures import State
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -44,6 +43,7 @@ from headway.surfaces.http.routes import (
 from headway.surfaces.http.routes.installation import configuration, policy, tenants, workers
 from headway.surfaces.http.routes.openai import chat_completions, models, responses
 from headway.surfaces.http.routes.sessions import LoginLink
+from headway.surfaces.http.routing import HttpRoute
 from headway.surfaces.mcp.http_transport import HttpTransport
 from headway.surfaces.web import page_routes
 
@@ -73,10 +73,10 @@ ROUTE_MODULES = (
 )
 
 
-def list_documented_routes() -> list[APIRoute]:
-    """Return every route of the API. Those marked `include_in_schema=False` are left out of the OpenAPI document."""
-    routers = [*map(mount, list_tables()), *(module.routes for module in ROUTE_MODULES)]
-    return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+def list_routes() -> list[HttpRoute]:
+    return [
+        route for routes in (*map(mount, list_tables()), *(module.routes for module in ROUTE_MODULES)) for route in routes.routes
+    ]
 
 
 class PlainRoute(Route):
@@ -112,16 +112,16 @@ class WebApp:
             }
         )
         self.mcp = HttpTransport(headway)
-        self.documented_routes = list_documented_routes()
+        routes = list_routes()
         self.routes = [
-            *(PlainRoute(route.path, route.endpoint, route.methods or set()) for route in self.documented_routes),
+            *(PlainRoute(route.path, route.handler, {route.method}) for route in routes),
             PlainRoute("/openapi.json", self.serve_openapi, {"GET"}),
             PlainRoute("/mcp", self.mcp, {"GET", "POST", "DELETE"}),
         ]
         # No redirects for trailing slashes: they would send callers to the host in their own Host header.
         self.router = Router(self.routes, redirect_slashes=False, default=self.serve_unknown_path, lifespan=self.lifespan)
         self.compressed_router = GZipMiddleware(self.router, COMPRESS_MIN_BYTES, compresslevel=5)
-        self.openapi = cache(lambda: build_openapi(self.documented_routes, headway.roles.by_name))
+        self.openapi = cache(lambda: build_openapi(routes, headway.roles.by_name))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fastapi import APIRouter
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,6 +17,7 @@ from headway.operations.operation import Document, Operation, OperationCall, Ope
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.secret_answers import post_secret
 
 CONVERTORS: Final = {"/todos/{todo_id}": "/todos/{todo_id:todo_id}"}
@@ -54,8 +54,8 @@ class TokenCaller:
         return rights.has_right(tx, self.find_token(tx), right)
 
 
-def mount(table: OperationTable) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=[table.tag])
+def mount(table: OperationTable) -> HttpRoutes:
+    routes = HttpRoutes("/v1", table.tag)
     for operation in table.operations:
         if operation.is_served_apart:
             continue
@@ -67,13 +67,8 @@ def mount(table: OperationTable) -> APIRouter:
             path=dict(operation.path_types),
             idempotent=operation.is_idempotent,
         )
-        routes.add_api_route(
-            choose_convertors(operation.path),
-            build_handler(operation),
-            methods=[operation.method],
-            summary=operation.summary,
-            **described_as,
-        )
+        path = choose_convertors(operation.path)
+        routes.add(operation.method, path, build_handler(operation), operation.summary, **described_as)
     return routes
 
 

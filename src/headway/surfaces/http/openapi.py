@@ -1,10 +1,8 @@
-"""Builds the OpenAPI document. Handlers take the plain request, so each route declares what FastAPI cannot infer."""
+"""Builds the OpenAPI document from what each route declares."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from headway import __version__
@@ -35,6 +33,7 @@ from headway.operations.schemas.strict_model import NullIsAbsent
 from headway.operations.tables import list_tables
 from headway.surfaces.http.answer_schemas import describe_shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
+from headway.surfaces.http.routing import HttpRoute
 from headway.surfaces.http.schema_names import name_schemas
 
 # The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
@@ -94,7 +93,7 @@ def document_route(
     public: bool = False,
     openai_errors: bool = False,
 ) -> dict[str, Any]:
-    """Return the documentation of a route as keyword arguments for FastAPI's decorator."""
+    """Return the documentation of a route as keyword arguments for the decorators of HttpRoutes."""
     statuses = {*COMMON_STATUSES, *also, *(() if public else TOKEN_STATUSES), *(() if body is None else BODY_STATUSES)}
     content = {"application/json": OPENAI_ERROR_CONTENT} if openai_errors else {MEDIA_TYPE: PROBLEM_CONTENT}
     problems = {status: {"description": STATUS_TITLES[status], "content": content} for status in sorted(statuses)}
@@ -109,7 +108,7 @@ def document_route(
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": build_body_schema(body)}}}
     successes = {status: build_success_response(shape) for status, shape in answers.items()}
-    return {"status_code": min(answers), "responses": {**successes, **problems}, "openapi_extra": extra, "response_model": None}
+    return {"responses": {**successes, **problems}, **extra}
 
 
 def build_body_schema(body: Any) -> dict[str, Any]:
@@ -156,28 +155,29 @@ def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**fields, **kinds[0]} if len(kinds) == 1 else {**fields, "anyOf": kinds}
 
 
-def build_openapi(routes: Sequence[APIRoute], roles: Iterable[str]) -> dict[str, Any]:
-    """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme.
-
-    An operation has the name of the function that handles it: generated clients have functions with these names.
-    """
-    description = "A work ledger and runtime for LLM agents."
-    document = get_openapi(title="Headway", version=__version__, description=description, routes=routes)
+def build_openapi(routes: Sequence[HttpRoute], roles: Iterable[str]) -> dict[str, Any]:
+    """Build the document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
+    paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        for method in route.methods or () if route.include_in_schema else ():
-            document["paths"][route.path_format][method.lower()]["operationId"] = route.endpoint.__name__
+        if route.tag:
+            paths.setdefault(route.documented_path, {})[route.method.lower()] = route.describe()
     models = [candidate for module in SCHEMA_MODULES for candidate in vars(module).values() if is_document_schema(candidate)]
-    components = document.setdefault("components", {})
-    components["schemas"] = components.get("schemas", {}) | describe_shapes([*models, *list_answers()], SCHEMA_REF)
+    schemas = describe_shapes([*models, *list_answers()], SCHEMA_REF)
     requests = {model.__name__ for model in models if issubclass(model, NullIsAbsent)}
-    for model_name, schema in components["schemas"].items():
+    for model_name, schema in schemas.items():
         for name, field in schema.get("properties", {}).items():
             is_omitted = model_name not in requests and name not in schema.get("required", ())
             schema["properties"][name] = describe_default(drop_null(field) if is_omitted else field)
     for shape in (agents.ToolCall, agents.WritText):
-        role_field = components["schemas"][shape.__name__]["properties"]["role"]
+        role_field = schemas[shape.__name__]["properties"]["role"]
         role_field["anyOf"][0] = {"$ref": SCHEMA_REF.format(model="Role")}
-    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
+    token = {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Headway", "description": "A work ledger and runtime for LLM agents.", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": {"token": token}},
+    }
     return name_schemas(document, [SUPERVISOR, *roles])
 
 

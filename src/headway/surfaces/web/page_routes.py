@@ -2,14 +2,14 @@
 
 import re
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.surfaces.http.problems import Problem
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.web.static_files import StaticFile, load_site
 
-routes = APIRouter(include_in_schema=False)
+routes = HttpRoutes()
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "

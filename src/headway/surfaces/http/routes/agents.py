@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,8 +20,9 @@ from headway.operations.schemas import agents
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import AgentCaller, RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 
-routes = APIRouter(prefix="/v1", tags=["tools"])
+routes = HttpRoutes("/v1", "tools")
 
 TOOL_CALL = TypeAdapter(agents.ToolCall)
 WRIT_TEXT = TypeAdapter(agents.WritText)

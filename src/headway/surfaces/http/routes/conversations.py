@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,9 +17,10 @@ from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.mounting import build_call
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.turn_streams import start_jobs
 
-routes = APIRouter(prefix="/v1", tags=["conversations"])
+routes = HttpRoutes("/v1", "conversations")
 
 CONVERSATION = TypeAdapter(shapes.NewConversation)
 

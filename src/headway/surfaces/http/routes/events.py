@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,9 +16,10 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE, encode_events
 
-routes = APIRouter(prefix="/v1", tags=["events"])
+routes = HttpRoutes("/v1", "events")
 
 StreamEncoder = Callable[[Sequence[FeedEvent]], bytes]
 FindEnd = Callable[[], Awaitable[bytes]]  # returns the last bytes of a stream that ends now, or nothing
@@ -48,7 +48,6 @@ def document_stream(path: str | None = None, also: tuple[int, ...] = (), kind: t
         headers=(LAST_EVENT_ID_PARAMETER,),
     )
     documentation["responses"] |= STREAM_RESPONSE
-    documentation["response_class"] = Response  # FastAPI's default would also document a JSON response
     return documentation
 
 

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,8 +13,9 @@ from headway.ledger.files.versions import UNKNOWN_TYPE
 from headway.operations.schemas import files as shapes
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 
-routes = APIRouter(prefix="/v1/files", tags=["files"])
+routes = HttpRoutes("/v1/files", "files")
 
 FILE_PATH: dict[str, Any] = {"path": {"file_id": str}}
 # Agents wrote it, so a browser that shows it must not run it, in whatever window it lands.
@@ -27,7 +27,6 @@ CONTENT_DOCS["responses"][200] = {
     "description": "The content",
     "content": {media_type: {} for media_type in (PLAIN_TEXT, UNKNOWN_TYPE, *sorted(BINARY_TYPES))},
 }
-CONTENT_DOCS["response_class"] = Response
 
 
 @routes.get("/{file_id}/content", summary="Download a version of a file", **CONTENT_DOCS)

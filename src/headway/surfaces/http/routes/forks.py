@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,9 +19,10 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import to_problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.turn_streams import start_jobs
 
-routes = APIRouter(prefix="/v1", tags=["forks"])
+routes = HttpRoutes("/v1", "forks")
 
 TURN = TypeAdapter(forks.TurnToFork)
 CONVERSATION = TypeAdapter(forks.ConversationToFork)

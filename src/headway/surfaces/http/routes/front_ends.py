@@ -6,7 +6,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,11 +25,12 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.person_answers import PersonAnswer, apply_answers, encode_result, has_turn
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import EventStream
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import CreateEncoder, TurnEncoder, stop_when_left, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
 
-routes = APIRouter(prefix="/v1", tags=["front ends"])
+routes = HttpRoutes("/v1", "front ends")
 
 RUN_AGENT = TypeAdapter(front_ends.RunAgentInput)
 UI_MESSAGES = TypeAdapter(front_ends.UiMessages)
@@ -52,7 +52,6 @@ class FrontEndTurn(NamedTuple):
 def document_turn_stream(body: Any) -> dict[str, Any]:
     documentation = document_route({200: None}, body=body, query=front_ends.FrontEndQuery, idempotent=True)
     documentation["responses"][200] = STREAM_ANSWER
-    documentation["response_class"] = Response
     return documentation
 
 
@@ -104,7 +103,6 @@ async def stream_ui(request: Request) -> Response:
 
 RESUME_DOCS: dict[str, Any] = document_route({200: None, 204: None}, path={"key": str}, query=front_ends.ResumeQuery)
 RESUME_DOCS["responses"][200] = STREAM_ANSWER
-RESUME_DOCS["response_class"] = Response
 
 
 @routes.get("/ui-stream/{key}/stream", summary="Stream the turn that runs in a chat from its start", **RESUME_DOCS)

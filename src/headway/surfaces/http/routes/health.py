@@ -1,9 +1,8 @@
 """/healthz, /readyz and /metrics: monitoring endpoints."""
 
-from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from headway.actions import jobs, views
 from headway.actions.people import waiting
@@ -14,9 +13,10 @@ from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.metrics import build_process_registry
 
-routes = APIRouter(tags=["health"])
+routes = HttpRoutes(tag="health")
 
 METRICS_DOCS = document_route({200: None}, public=True)
 METRICS_DOCS["responses"] |= {
@@ -48,7 +48,7 @@ async def get_readyz(request: Request) -> Response:
     return to_json_response({"ready": True, "checks": checks})
 
 
-@routes.get("/metrics", summary="Get metrics for Prometheus", response_class=PlainTextResponse, **METRICS_DOCS)
+@routes.get("/metrics", summary="Get metrics for Prometheus", **METRICS_DOCS)
 async def get_metrics(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     seen = CollectorRegistry()

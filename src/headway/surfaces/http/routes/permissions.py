@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,9 +10,10 @@ from headway.operations.schemas import operators as shapes
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.web.static_files import load_site
 
-routes = APIRouter(prefix="/v1", tags=["operator"])
+routes = HttpRoutes("/v1", "operator")
 
 
 @routes.get("/session", summary="Get the tenant and the permissions of the token", **document_route({200: shapes.OneSession}))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -20,9 +19,10 @@ from headway.operations.schemas.strict_model import StrictModel
 from headway.surfaces.http.bodies import read_body
 from headway.surfaces.http.problems import to_validation_problem
 from headway.surfaces.http.request_context import SECURE_COOKIE, SESSION_COOKIE, RequestContext, check_same_site, is_behind_tls
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.web.page_routes import build_shell_response
 
-routes = APIRouter(include_in_schema=False)
+routes = HttpRoutes()
 
 LINK_LIFETIME_S = 3600
 LOGIN_BODY_LIMIT = 4_096  # bytes that anybody may send

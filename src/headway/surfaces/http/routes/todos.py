@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,8 +17,9 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.mounting import build_call
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 
-routes = APIRouter(prefix="/v1/todos", tags=["todos"])
+routes = HttpRoutes("/v1/todos", "todos")
 
 PLACES = frozenset(("position", "before", "after"))  # fields that may move other todos
 

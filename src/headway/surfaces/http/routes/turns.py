@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,11 +16,12 @@ from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import start_jobs, stream_turn
 from headway.surfaces.http.turn_waits import begin_when_free
 
-routes = APIRouter(prefix="/v1", tags=["turns"])
+routes = HttpRoutes("/v1", "turns")
 
 MESSAGE = TypeAdapter(agents.NewMessage)
 
@@ -66,7 +66,6 @@ ATTACHMENT_DOCS["responses"][200] = {
     "description": "The file",
     "content": {media_type: {} for media_type in ("text/plain", *sorted(BINARY_TYPES))},
 }
-ATTACHMENT_DOCS["response_class"] = Response
 
 
 @routes.get("/turns/{turn_id}/attachments/{n}", summary="Download a file that came with the turn's message", **ATTACHMENT_DOCS)

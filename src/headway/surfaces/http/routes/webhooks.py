@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,9 +11,10 @@ from headway.operations.schemas import webhooks as shapes
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.routing import HttpRoutes
 from headway.webhooks.delivery import prepare_test, send_test
 
-routes = APIRouter(prefix="/v1", tags=["webhooks"])
+routes = HttpRoutes("/v1", "webhooks")
 
 ADMIT = tokens.authenticate_for("manage_webhooks")
 PATH: dict[str, Any] = {"path": {"webhook_id": str}}

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,12 +21,13 @@ from headway.settings import listing
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 
 if TYPE_CHECKING:
     from headway.agents.models.client import Models
     from headway.agents.models.trial import TierTrial
 
-routes = APIRouter(prefix="/v1", tags=["operator"])
+routes = HttpRoutes("/v1", "operator")
 
 TRIAL = TypeAdapter(shapes.NewTrial)
 TRY_MODELS = tokens.authenticate_for("try_models")

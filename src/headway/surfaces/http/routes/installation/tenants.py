@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,9 +12,10 @@ from headway.operations.schemas.todos import CursorQuery
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.secret_answers import post_secret
 
-routes = APIRouter(prefix="/v1", tags=["operator"])
+routes = HttpRoutes("/v1", "operator")
 
 NEW_TENANT = TypeAdapter(shapes.NewTenant)
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,8 +11,9 @@ from headway.operations.schemas import job_queue as shapes
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 
-routes = APIRouter(prefix="/v1", tags=["engine"])
+routes = HttpRoutes("/v1", "engine")
 
 
 @routes.get("/workers", summary="List the processes that run jobs, with their load", **document_route({200: shapes.ManyWorkers}))

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,9 +13,10 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.openai.completion_encoder import CompletionEncoder
 from headway.surfaces.http.routes.openai.turns import CONVERSATION_PARAMETER, answer_request, find_name, parse_request
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 
-routes = APIRouter(prefix="/v1", tags=["openai"])
+routes = HttpRoutes("/v1", "openai")
 
 COMPLETION = TypeAdapter(openai.ChatCompletionRequest)
 

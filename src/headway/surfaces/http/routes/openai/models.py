@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,8 +10,9 @@ from headway.operations.schemas import openai
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routing import HttpRoutes
 
-routes = APIRouter(prefix="/v1", tags=["openai"])
+routes = HttpRoutes("/v1", "openai")
 
 
 @routes.get(

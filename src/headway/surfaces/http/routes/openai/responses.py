@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,9 +34,10 @@ from headway.surfaces.http.routes.openai.turns import (
     find_name,
     parse_request,
 )
+from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.turn_events import WaitingItem
 
-routes = APIRouter(prefix="/v1", tags=["openai"])
+routes = HttpRoutes("/v1", "openai")
 
 RESPONSE = TypeAdapter(openai.ResponseRequest)
 ID_PREFIX = "resp_"
