@@ -8,14 +8,12 @@ from headway.actions.proof import receipts
 from headway.actions.turn_plan import PlanItem
 from headway.ledger.check import CheckResult, ReceiptDraft, decode_checks
 from headway.ledger.errors import ChecksRequired, NotFound
-from headway.ledger.guard.texts import is_question
 from headway.ledger.guard.values import AssistantSession, MirroredItem, StopRequest, StopRuling
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Status, Todo
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.tables import each_row
 
 SESSION = AssistantSession("claude-code", "one", "/srv/garden")
 FILE = {"kind": "file", "path": "door.txt"}
@@ -139,19 +137,3 @@ def test_an_own_loop_gets_the_same_decision(desk: TenantHarness) -> None:
     assert decide(desk, turn.id).may_stop
     with pytest.raises(NotFound):
         decide(desk, "nowhere")
-
-
-@each_row(
-    ("answer", "expected"),
-    [
-        ("Which colour?", True),
-        ("Done with a.\n\n**Which colour should it have?**\n", True),
-        ("All done.", False),
-        ("", False),
-        ("Is it green? Yes, it is.", False),
-        ("a is done. Would you like me to continue?", False),
-        ("Everything is done. Is there anything else?", False),
-    ],
-)
-def test_questions_are_told_from_offers(answer: str, expected: bool) -> None:
-    assert is_question(answer) is expected

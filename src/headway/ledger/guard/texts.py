@@ -1,6 +1,7 @@
 """What assistants and their users read from the guard."""
 
 import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -10,7 +11,10 @@ from headway.ledger.text import to_one_line
 from headway.ledger.todo import Todo
 
 ITEMS_SHOWN: Final = 6
-TITLE_LIMIT: Final = 70  # characters of an item's title in a text for an assistant: 200 tokens in all
+TITLE_LIMIT: Final = 70  # characters of an item's title
+TOKENS_LIMIT: Final = 200  # of what an assistant is told at the start of a session
+OPENING_FORMS: Final = ((6, TITLE_LIMIT), (6, 45), (6, 30), (4, 30), (3, 20), (2, 12), (1, 8))  # items, characters of a title
+LETTERS: Final = frozenset(string.ascii_letters + " ")
 FAILURES_SHOWN: Final = 3
 OUTPUT_LINES: Final = 15
 OUTPUT_LIMIT: Final = 1_500  # characters of a check's output in a reason
@@ -19,6 +23,8 @@ OFFER: Final = re.compile(
     r"(want|like) me to (continue|go on|proceed|keep going|start|do (it|that|this|the rest)))\b",
     re.IGNORECASE,
 )
+CHOICE: Final = re.compile(r"\s*([-*•]|\(?\w{1,2}[.):])\s")  # an item of a list
+QUESTION_MARKS: Final = ("?", "？", "؟")
 
 
 class FailedCheck(NamedTuple):
@@ -32,27 +38,46 @@ def count_items(number: int) -> str:
     return "1 item is open" if number == 1 else f"{number} items are open"
 
 
-def list_titles(todos: Sequence[Todo]) -> list[str]:
+def list_titles(todos: Sequence[Todo], shown: int = ITEMS_SHOWN, limit: int = TITLE_LIMIT) -> list[str]:
     """List todos, each as a line that cannot be mistaken for anything else."""
     lines = [
-        f"- #{todo.id} {format_inline(todo.subject, TITLE_LIMIT)}{' (in progress)' if todo.status == 'in_progress' else ''}"
-        for todo in todos[:ITEMS_SHOWN]
+        f"- #{todo.id} {format_inline(todo.subject, limit)}{' (in progress)' if todo.status == 'in_progress' else ''}"
+        for todo in todos[:shown]
     ]
-    return [*lines, *([f"- and {len(todos) - ITEMS_SHOWN} more"] if len(todos) > ITEMS_SHOWN else [])]
+    return [*lines, *([f"- and {len(todos) - shown} more"] if len(todos) > shown else [])]
 
 
 def describe_open(own: Sequence[Todo], earlier: Sequence[Todo], rules: Sequence[GuardRule]) -> str:
-    """Tell an assistant in a few lines what is open in its project. Empty if nothing is."""
+    """Tell an assistant in a few lines, of at most 200 tokens, what is open in its project. Empty if nothing is."""
+    texts = (render_opening(own, earlier, rules, form) for form in OPENING_FORMS)
+    return next((text for text in texts if count_most_tokens(text) <= TOKENS_LIMIT), "")
+
+
+def render_opening(own: Sequence[Todo], earlier: Sequence[Todo], rules: Sequence[GuardRule], form: tuple[int, int]) -> str:
     lines: list[str] = []
     if own:
-        lines += [f"{count_items(len(own))} in this session's list, which Headway keeps:", *list_titles(own)]
+        lines += [f"{count_items(len(own))} in this session's list, which Headway keeps:", *list_titles(own, *form)]
     if earlier and not own:
-        lines += [f"{count_items(len(earlier))} from earlier sessions in this project:", *list_titles(earlier)]
+        lines += [f"{count_items(len(earlier))} from earlier sessions in this project:", *list_titles(earlier, *form)]
         lines.append("If the user wants to continue, put them on your own list with the same titles.")
     if rules:
-        names = "; ".join(format_inline(rule.subject, TITLE_LIMIT) for rule in rules[:FAILURES_SHOWN])
-        lines.append(f"Before you stop, Headway checks: {names}.")
+        names = [format_inline(rule.subject, form[1]) for rule in rules[:FAILURES_SHOWN]]
+        more = [f"{len(rules) - len(names)} more"] if len(rules) > len(names) else []
+        lines.append(f"Before you stop, Headway checks: {'; '.join([*names, *more])}.")
     return "\n".join(lines)
+
+
+def count_most_tokens(text: str) -> int:
+    """Estimate the tokens of a text, rather too many than too few: scripts and signs have far fewer characters per token than
+    English prose."""
+    others = [character for character in text if character not in LETTERS]
+    return (len(text) - len(others)) // 3 + sum(map(count_character_tokens, others)) // 2 + 1
+
+
+def count_character_tokens(character: str) -> int:
+    """Return twice the tokens of a character that is no ASCII letter."""
+    size = len(character.encode(errors="replace"))
+    return 2 * size if size in (1, 4) else size
 
 
 def describe_refusal(todos: Sequence[Todo], failed: Sequence[FailedCheck]) -> str:
@@ -86,7 +111,11 @@ def describe_left(title: str, refusals: int, todos: Sequence[Todo]) -> str:
 
 
 def is_question(answer: str) -> bool:
-    """Whether an answer ends with a question that only the user can answer. An offer to go on with the work is none."""
-    line = next((line for line in reversed(answer.splitlines()) if line.strip()), "").strip(" \t*_`>\"')”’")
+    """Whether an answer ends with a question that only the user can answer, or with such a question and a list of the choices. An
+    offer to go on with the work is none."""
+    lines = [line for line in answer.splitlines() if line.strip()]
+    while len(lines) > 1 and CHOICE.match(lines[-1]):
+        lines.pop()
+    line = lines[-1].strip(" \t*_`>\"')”’") if lines else ""
     sentence = re.split(r"(?<=[.!?])\s+", line)[-1]
-    return sentence.endswith("?") and not OFFER.search(sentence)
+    return sentence.endswith(QUESTION_MARKS) and not OFFER.search(sentence)
