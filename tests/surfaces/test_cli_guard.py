@@ -44,27 +44,53 @@ def test_the_guard_is_installed_once_and_removed_without_a_trace(headway: Shell,
     assert headway.json("guard", "uninstall", client)["changed"] is False
 
 
-@each_row("client", ["claude-code", "codex", "gemini", "cursor"])
-def test_other_peoples_hooks_are_kept_byte_for_byte(headway: Shell, client: str) -> None:
-    path = headway.folder / FILES[client]
+ORIGINALS = {
+    "other people's hooks": OTHERS,
+    "an empty object": "{}",
+    "an empty file": "",
+    "an empty list of hooks": '{"version": 1, "hooks":{"Stop":[],"stop":[]}}\r\n',
+    "the variable that the guard sets": '{ "env": {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "0"} }',
+}
+
+
+@each_row(
+    ("client", "original"),
+    [(client, "other people's hooks") for client in ("codex", "gemini", "cursor")]
+    + [("claude-code", original) for original in ORIGINALS],
+)
+def test_a_file_is_byte_for_byte_what_it_was_before(headway: Shell, client: str, original: str) -> None:
+    path, text = headway.folder / FILES[client], ORIGINALS[original].encode()
     path.parent.mkdir(exist_ok=True)
-    path.write_text(OTHERS)
+    path.write_bytes(text)
     headway.ok("guard", "install", client)
-    text = path.read_text()
-    assert "notify-send done" in text
-    assert f"guard hook {client}" in text
+    assert f"guard hook {client}".encode() in path.read_bytes()
+    assert (b"notify-send done" in path.read_bytes()) == (b"notify-send done" in text)
     headway.ok("guard", "uninstall", client)
-    assert path.read_text() == OTHERS
+    assert path.read_bytes() == text
+
+
+def test_hooks_of_another_installation_are_replaced(headway: Shell) -> None:
+    path = headway.folder / FILES["codex"]
+    headway.ok("guard", "install", "codex")
+    text = path.read_text()
+    path.write_text(text.replace(" guard hook codex", "-moved guard hook codex"))
+    assert headway.json("guard", "install", "codex")["changed"] is True
+    assert path.read_text() == text
 
 
 def test_a_file_that_somebody_changed_meanwhile_keeps_the_change(headway: Shell) -> None:
     path = headway.folder / FILES["claude-code"]
     headway.ok("guard", "install", "claude-code")
     document = json.loads(path.read_text())
+    assert document["env"] == {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}  # else newer models would have no list
     document["hooks"]["Stop"].append({"hooks": [{"type": "command", "command": "true"}]})
+    document["env"]["MINE"] = "yes"
     path.write_text(json.dumps(document))
     headway.ok("guard", "uninstall", "claude-code")
-    assert json.loads(path.read_text()) == {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+    assert json.loads(path.read_text()) == {
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]},
+        "env": {"MINE": "yes"},
+    }
 
 
 def test_a_settings_file_that_cannot_be_read_is_left_alone(headway: Shell) -> None:

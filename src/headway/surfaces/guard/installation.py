@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from headway.ledger.errors import BadDocument, NameTaken
 from headway.ledger.guard.values import CLIENT_TITLES
+from headway.surfaces.guard import originals
+from headway.surfaces.guard.originals import Original
 from headway.surfaces.mcp.installation import json_text
 from headway.surfaces.mcp.installation.clients import find_xdg_folder
 from headway.surfaces.mcp.installation.settings_file import EditedFile
@@ -18,6 +20,7 @@ Environment = Mapping[str, str]
 STOP_TIMEOUT_S: Final = 900  # checks may take minutes
 TIMEOUT_S: Final = 30
 PLAN_TOOLS: Final = "TodoWrite|TaskCreate|TaskUpdate|TaskList"
+CLAUDE_ENVIRONMENT: Final = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}  # newer models have no list of their own without it
 PLUGIN: Final = "opencode_plugin.js"
 PLUGIN_COMMAND: Final = '["headway"]'  # in the plugin; replaced by the command of this installation
 
@@ -35,6 +38,7 @@ class GuardedClient(NamedTuple):
     build_hooks: Callable[[str], list[Hook]]  # by the command; empty: the file is a plugin
     advice: str = ""  # what the person has to do
     new_file: str = "{}\n"
+    environment: Mapping[str, str] = {}  # variables that the client is to have, unless its settings name them already
 
     @property
     def title(self) -> str:
@@ -103,7 +107,7 @@ def find_cursor_file(project: Path | None, home: Path, _environment: Environment
 CLIENTS: Final = {
     client.name: client
     for client in (
-        GuardedClient("claude-code", find_claude_file, build_claude_hooks),
+        GuardedClient("claude-code", find_claude_file, build_claude_hooks, environment=CLAUDE_ENVIRONMENT),
         GuardedClient("codex", find_codex_file, build_codex_hooks, "Start Codex and trust the hooks with /hooks."),
         GuardedClient("gemini", find_gemini_file, build_gemini_hooks, "Gemini CLI reads them in folders that it trusts."),
         GuardedClient("opencode", find_opencode_file, lambda _command: []),
@@ -132,12 +136,23 @@ class GuardFile(NamedTuple):
         if self.is_plugin:
             source = files(__package__).joinpath(PLUGIN).read_text(encoding="utf-8")
             return source.replace(PLUGIN_COMMAND, json.dumps(list(self.program)))
-        return self.add_hooks(self.client.new_file)
+        return self.add_entries(self.client.new_file)
 
-    def add_hooks(self, text: str) -> str:
+    def add_entries(self, text: str) -> str:
         for event, entry in self.client.build_hooks(self.command):
             text = json_text.add_item(text, "hooks", event, entry)
+        for name, value in self.list_missing_variables(json_text.parse(text).value).items():
+            text = json_text.add_member(text, "env", name, value)
         return text
+
+    def list_missing_variables(self, document: Mapping[str, Any]) -> dict[str, str]:
+        return {name: value for name, value in self.client.environment.items() if name not in self.read_section(document, "env")}
+
+    def read_section(self, document: Mapping[str, Any], name: str) -> dict[str, Any]:
+        section = document.get(name, {})
+        if not isinstance(section, dict):
+            raise BadDocument(f"{self.path}: its member {name} is not an object. Nothing was changed.")
+        return section
 
     def install(self) -> bool:
         """Install the guard and return whether that changed the file. Raises NameTaken or BadDocument if it cannot be done."""
@@ -150,20 +165,23 @@ class GuardFile(NamedTuple):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.write_text(self.render(), encoding="utf-8")
             return not text
-        if self.list_installed(file.parse(text)):
-            return False
-        hooks = file.parse(text).get("hooks", {})
-        if not isinstance(hooks, dict):
-            raise BadDocument(f"{self.path}: its member hooks is not an object. Nothing was changed.")
-        expected = {**(file.parse(text) if text else json.loads(self.client.new_file))}
-        expected["hooks"] = {**hooks}
+        if installed := self.list_installed(file.parse(text)):
+            if installed == self.client.build_hooks(self.command):
+                return False
+            self.uninstall()  # that of another installation, or of an older version
+            text = file.read()
+        expected = file.parse(text) if text.strip() else json.loads(self.client.new_file)
+        hooks = {**self.read_section(expected, "hooks")}
         for event, entry in self.client.build_hooks(self.command):
-            expected["hooks"][event] = [*expected["hooks"].get(event, []), entry]
-        file.replace(self.add_hooks(text or self.client.new_file), expected)
+            hooks[event] = [*hooks.get(event, []), entry]
+        variables = {**self.read_section(expected, "env"), **self.list_missing_variables(expected)}
+        new_text = self.add_entries(text if text.strip() else self.client.new_file)
+        originals.keep(self.path, Original(text if self.path.exists() else None, new_text))
+        file.replace(new_text, {**expected, "hooks": hooks, **({"env": variables} if variables else {})})
         return True
 
     def uninstall(self) -> bool:
-        """Remove the guard and return whether it was there. A file that contains nothing else is deleted."""
+        """Remove the guard and return whether it was there. A file that did not exist before is deleted."""
         file = EditedFile(self.path)
         text = file.read()
         if self.is_plugin:
@@ -171,11 +189,22 @@ class GuardFile(NamedTuple):
                 self.path.unlink()
                 return True
             return False
-        installed = self.list_installed(file.parse(text))
-        if not installed:
+        if not self.list_installed(file.parse(text)):
             return False
+        original = originals.find(self.path)
+        if original is None or original.after != text:
+            self.remove_entries(file, text, original)
+        elif original.before is None:
+            self.path.unlink()
+        else:
+            file.write(original.before)
+        originals.forget(self.path)
+        return True
+
+    def remove_entries(self, file: EditedFile, text: str, original: Original | None) -> None:
+        """Remove what the guard has added from a file that somebody has changed since, and keep the changes."""
         expected = file.parse(text)
-        for event, entry in reversed(installed):
+        for event, entry in reversed(self.list_installed(expected)):
             text = json_text.remove_item(text, "hooks", event, entry)
             rest = [other for other in expected["hooks"][event] if other != entry]
             expected["hooks"] = {**expected["hooks"], event: rest}
@@ -183,10 +212,18 @@ class GuardFile(NamedTuple):
                 del expected["hooks"][event]
         if not expected["hooks"]:
             del expected["hooks"]
-        if text == self.client.new_file or text.split() == self.client.new_file.split():
+        before = file.parse(original.before or "{}") if original else {}
+        variables = self.read_section(expected, "env")
+        ours = [name for name, value in self.list_missing_variables(before).items() if variables.get(name) == value]
+        for name in ours:
+            text = json_text.remove_member(text, "env", name)
+        if ours:
+            expected["env"] = {name: value for name, value in variables.items() if name not in ours}
+            if not expected["env"]:
+                del expected["env"]
+        if text.split() == self.client.new_file.split():
             text, expected = "{}", {}
         file.replace(text, expected)
-        return True
 
     def list_installed(self, document: Mapping[str, Any]) -> list[Hook]:
         """List the entries that call the guard, also those that another installation of Headway wrote."""

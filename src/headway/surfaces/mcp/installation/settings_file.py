@@ -45,10 +45,13 @@ class EditedFile(NamedTuple):
             is_as_expected = False
         if not is_as_expected:
             raise BadDocument(f"{self.path} cannot be changed without rewriting it. Nothing was changed. Edit it by hand.")
-        target = self.path.resolve()  # a link to a file that is kept elsewhere stays a link
         if not expected and not text.strip().strip("{}").strip():
-            target.unlink()  # nothing but the entry was in it
-            return
+            self.path.resolve().unlink()  # nothing but the entry was in it
+        else:
+            self.write(text)
+
+    def write(self, text: str) -> None:
+        target = self.path.resolve()  # a link to a file that is kept elsewhere stays a link
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o7777 if target.exists() else NEW_FILE_MODE
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
