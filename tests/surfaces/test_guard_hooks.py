@@ -95,6 +95,11 @@ def test_rules_are_checked_at_every_stop(headway: Shell) -> None:
     assert "does not contain 'hello'" in send("claude-code", stop(headway.folder, again=False))["reason"]
     assert headway.json("todo", "list", "--all")["todos"][0]["proof"] == "broken"
     assert "The answer was refused" in headway.ok("why", f"turn:{todo['turn_id']}")
+    headway.ok("halt")
+    halted = send("claude-code", stop(headway.folder))
+    assert halted["systemMessage"].startswith("Headway's guard is off for this step: Headway is halted")
+    assert "decision" not in halted
+    headway.ok("unhalt")
     assert headway.ok("guard", "list") == "#1 the notes say hello (file notes.txt)\n"
     headway.ok("guard", "rm", "1")
     assert send("claude-code", stop(headway.folder)) is None

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from headway import settings
+from headway.actions import halts
 from headway.actions.access import tenants
 from headway.actions.guard import rules, sessions, stops
 from headway.ledger.check import Check, encode_checks
@@ -92,6 +93,7 @@ def decide(ledger: GuardLedger, loaded: Settings, session: AssistantSession, tur
         with limit_time():
             return ledger.write(stops.decide, turn.id, stop, limit)
     except ChecksRequired:
+        ledger.database.read(halts.check)  # the assistant goes on, because it can do nothing about a halt
         confirmed = {rule.checks for rule in ledger.read(rules.list_rules, session.folder) if rule.is_confirmed}
         return run_checks(loaded, ledger.tenant_id, confirmed, partial(stops.decide, turn_id=turn.id, stop=stop, limit=limit))
 
