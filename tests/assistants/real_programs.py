@@ -80,6 +80,20 @@ class Assistant:
                 calls.append(Call("TaskUpdate", {"taskId": str(number), "status": status}))
         return calls
 
+    def delegate(self, task: str) -> Call:
+        """Return the call with which the model starts a sub-agent and waits for it."""
+        arguments = {"description": "A part", "prompt": task}
+        if self.client == "claude-code":
+            return Call("Agent", {**arguments, "subagent_type": "general-purpose", "run_in_background": False})
+        return Call("task", {**arguments, "subagent_type": "general"})
+
+    def plan_of_sub_agent(self, title: str) -> tuple[Call, Call]:
+        """Return the calls with which a sub-agent writes a list of one item, and completes it."""
+        if self.client == "claude-code":
+            create = Call("TaskCreate", {"subject": title, "description": title})
+            return create, Call("TaskUpdate", {"taskId": "1", "status": "completed"})
+        return self.plan((title, "in_progress")), self.plan((title, "completed"))
+
     def run_shell(self, command: str) -> Call:
         match self.client:
             case "claude-code":

@@ -16,7 +16,8 @@ TODO, DONE = "pending", "completed"
 OPEN_PLAN = (("Write a", DONE), ("Write b", TODO), ("Write c", TODO))
 DONE_PLAN = (("Write a", DONE), ("Write b", DONE), ("Write c", DONE))
 
-pytestmark = [pytest.mark.compatibility, pytest.mark.parametrize("client", CLIENTS)]
+pytestmark = pytest.mark.compatibility
+each_client = pytest.mark.parametrize("client", CLIENTS)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,7 @@ def list_rows(headway: Shell) -> list[tuple[int, str, str]]:
     return sorted((todo["id"], todo["subject"], todo["status"]) for todo in headway.json("todo", "list", "--all")["todos"])
 
 
+@each_client
 def test_done_after_one_of_three_items_is_sent_back(assistant: Assistant, headway: Shell) -> None:
     finishing: list[Answer] = assistant.write_list(*DONE_PLAN, before=OPEN_PLAN)
     provider = assistant.work([*assistant.write_list(*OPEN_PLAN), Say("All done."), *finishing, Say("Now it is done.")])
@@ -50,6 +52,7 @@ def test_done_after_one_of_three_items_is_sent_back(assistant: Assistant, headwa
     assert [(subject, status) for _, subject, status in list_rows(headway)] == list(DONE_PLAN)
 
 
+@each_client
 def test_a_failing_check_is_sent_back_with_its_output(assistant: Assistant, headway: Shell) -> None:
     headway.ok("guard", "add", "the notes exist", "--check-command", "cat notes.txt", "--yes")
     script: list[Answer] = [Say("All done."), assistant.run_shell("echo hello > notes.txt"), Say("Now it is done.")]
@@ -60,6 +63,7 @@ def test_a_failing_check_is_sent_back_with_its_output(assistant: Assistant, head
     assert "The answer was refused" in headway.ok("why", f"turn:{todo['turn_id']}")
 
 
+@each_client
 def test_a_model_that_never_finishes_may_stop_after_three_refusals(assistant: Assistant, headway: Shell) -> None:
     script: list[Answer] = [*assistant.write_list(("Write a", TODO)), *[Say("All done.")] * 4]
     provider = assistant.work(script, until=lambda: get_sessions(headway)[0]["outcome"] is not None)
@@ -68,6 +72,7 @@ def test_a_model_that_never_finishes_may_stop_after_three_refusals(assistant: As
     assert (session["outcome"], session["refusals"], [item["title"] for item in session["open"]]) == ("incomplete", 3, ["Write a"])
 
 
+@each_client
 def test_a_killed_session_continues_with_the_same_plan(assistant: Assistant, headway: Shell) -> None:
     planning = assistant.write_list(*OPEN_PLAN)
     assistant.work([*planning, Say("never sent")], kill_at=len(planning) + 1)
@@ -81,6 +86,7 @@ def test_a_killed_session_continues_with_the_same_plan(assistant: Assistant, hea
     assert [found["session"] for found in get_sessions(headway)] == [session["session"]]
 
 
+@each_client
 def test_a_session_is_not_held_by_the_plan_of_another(assistant: Assistant, headway: Shell) -> None:
     planning = assistant.write_list(*OPEN_PLAN)
     assistant.work([*planning, Say("never sent")], kill_at=len(planning) + 1)
@@ -90,6 +96,7 @@ def test_a_session_is_not_held_by_the_plan_of_another(assistant: Assistant, head
     assert len(get_sessions(headway)) == 1
 
 
+@each_client
 def test_a_broken_ledger_lets_the_assistant_go_on(assistant: Assistant, headway: Shell) -> None:
     for file in headway.ledger.parent.glob("headway.db*"):
         file.unlink()
@@ -97,3 +104,23 @@ def test_a_broken_ledger_lets_the_assistant_go_on(assistant: Assistant, headway:
     planning = assistant.write_list(("Write a", TODO))
     provider = assistant.work([*planning, Say("All done.")])
     assert len(provider.requests) == len(planning) + 1
+
+
+@pytest.mark.parametrize("client", ["claude-code", "opencode"])
+def test_a_sub_agent_finishes_its_own_plan_before_its_result_is_used(assistant: Assistant, headway: Shell) -> None:
+    begun, ended = assistant.plan_of_sub_agent("Sub item")
+    script: list[Answer] = [
+        assistant.delegate("Do a part."),
+        begun,
+        Say("Half of it."),
+        ended,
+        Say("The whole part."),
+        Say("Done."),
+    ]
+    provider = assistant.work(script)
+    assert any("1 item is open" in text and "Sub item" in text for text in provider.texts)
+    assert "The whole part." in provider.texts[-1]
+    assert "Half of it." not in provider.texts[-1]
+    (todo,) = headway.json("todo", "list", "--all")["todos"]
+    assert (todo["subject"], todo["status"]) == ("Sub item", DONE)
+    assert todo["agent_id"].startswith(f"{assistant.client}/")

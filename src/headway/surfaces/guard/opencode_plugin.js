@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process"
 
 const COMMAND = ["headway"]
+const TASK_RESULT = /(<task_result>\n)[^]*(\n<\/task_result>)/ // in the result of the tool `task`
 
 const ask = (event) =>
   new Promise((resolve) => {
@@ -28,9 +29,15 @@ const ask = (event) =>
     }
   })
 
+const readText = (parts) =>
+  parts
+    .filter((part) => part.type === "text")
+    .map((part) => part.text)
+    .join("\n")
+
 export const HeadwayGuard = async ({ client, directory }) => {
   const parents = new Map() // of the sessions of sub-agents
-  const begun = new Set()
+  const openings = new Map() // what sessions were told at their start. The system prompt is built for each request
   const repeated = new Set() // sessions that were sent back since the user's last message
 
   const describe = (sessionID) => {
@@ -46,47 +53,70 @@ export const HeadwayGuard = async ({ client, directory }) => {
 
   const readLastAnswer = async (sessionID) => {
     const messages = (await client.session.messages({ path: { id: sessionID } })).data ?? []
-    const last = messages.filter((message) => message.info.role === "assistant").at(-1)
-    const text = (last?.parts ?? []).filter((part) => part.type === "text").map((part) => part.text)
-    return { text: text.join("\n"), isStopped: Boolean(last?.info.error) }
+    const { info, parts = [] } = messages.filter((message) => message.info.role === "assistant").at(-1) ?? {}
+    return { info, text: readText(parts) }
   }
 
-  const stop = async (sessionID) => {
-    const last = await readLastAnswer(sessionID)
-    if (last.isStopped) return // the user interrupted it, or the provider failed
-    const name = parents.has(sessionID) ? "SubagentStop" : "Stop"
+  /** Ask whether a session may stop. If not, return the prompt that sends it back, to the same agent and model. */
+  const refuse = async (sessionID) => {
+    const { info, text } = await readLastAnswer(sessionID)
+    if (!info || info.error || info.agent === "plan") return // interrupted, failed, or made to show a plan
     const answer = await ask({
       ...describe(sessionID),
-      hook_event_name: name,
-      last_assistant_message: last.text,
+      hook_event_name: parents.has(sessionID) ? "SubagentStop" : "Stop",
+      last_assistant_message: text,
       stop_hook_active: repeated.has(sessionID),
     })
     await tell(answer)
     repeated.delete(sessionID)
     if (!answer.refusal) return
     repeated.add(sessionID)
-    await client.session.promptAsync({ path: { id: sessionID }, body: { parts: [{ type: "text", text: answer.refusal }] } })
+    const { agent, providerID, modelID } = info
+    const parts = [{ type: "text", text: answer.refusal }]
+    return { path: { id: sessionID }, body: { agent, model: { providerID, modelID }, parts } }
+  }
+
+  /** Let a sub-agent finish its list before its parent gets the result. */
+  const finishTask = async (sessionID, output) => {
+    for (let prompt = await refuse(sessionID); prompt; prompt = await refuse(sessionID)) {
+      const { data } = await client.session.prompt(prompt)
+      if (!data) return
+      const text = readText(data.parts)
+      const isFramed = TASK_RESULT.test(output.output)
+      output.output = isFramed ? output.output.replace(TASK_RESULT, (_, start, end) => start + text + end) : text
+    }
+  }
+
+  const stop = async (sessionID) => {
+    if (parents.has(sessionID)) return // its parent's call of the tool `task` waits for it
+    const prompt = await refuse(sessionID)
+    if (prompt) await client.session.promptAsync(prompt)
   }
 
   return {
     event: async ({ event }) => {
       const info = event.properties?.info
       if (event.type === "session.created" && info?.parentID) parents.set(info.id, parents.get(info.parentID) ?? info.parentID)
-      if (event.type === "session.compacted") begun.delete(event.properties.sessionID)
+      if (event.type === "session.compacted") openings.delete(event.properties.sessionID)
       if (event.type === "session.deleted" && info) await ask({ ...describe(info.id), hook_event_name: "SessionEnd" })
       if (event.type === "session.idle") await stop(event.properties.sessionID).catch(() => {})
     },
-    "tool.execute.after": async (input) => {
+    "tool.execute.after": async (input, output) => {
+      const child = input.tool === "task" && output.metadata?.sessionId
+      if (child) await finishTask(child, output).catch(() => {})
       if (input.tool !== "todowrite") return
       const call = { hook_event_name: "PostToolUse", tool_name: input.tool, tool_input: input.args }
       await tell(await ask({ ...describe(input.sessionID), ...call }))
     },
     "experimental.chat.system.transform": async (input, output) => {
-      if (!input.sessionID || begun.has(input.sessionID) || parents.has(input.sessionID)) return
-      begun.add(input.sessionID)
-      const answer = await ask({ ...describe(input.sessionID), hook_event_name: "SessionStart" })
-      await tell(answer)
-      if (answer.context) output.system.push(answer.context)
+      const id = input.sessionID
+      if (!id || parents.has(id)) return
+      if (!openings.has(id)) {
+        const answer = await ask({ ...describe(id), hook_event_name: "SessionStart" })
+        await tell(answer)
+        openings.set(id, answer.context)
+      }
+      if (openings.get(id)) output.system.push(openings.get(id))
     },
   }
 }
