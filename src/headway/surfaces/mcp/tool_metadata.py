@@ -91,10 +91,21 @@ def describe_tool(tool: dict[str, Any]) -> dict[str, Any]:
         "name": name,
         "title": TITLES[name],
         "description": tool["description"],
-        "inputSchema": tool["input_schema"],
+        "inputSchema": mark_optional(tool["input_schema"]),
         "outputSchema": OUTPUT_SCHEMAS[name],
         "annotations": annotations,
     }
+
+
+def mark_optional(schema: dict[str, Any]) -> dict[str, Any]:
+    """Say of optional arguments that they may be null. Some clients, such as smolagents, do not look at `required`. What may be a
+    number or text is text here, because a schema is nullable only beside a type."""
+    required, properties = schema.get("required", ()), {}
+    for name, argument in schema["properties"].items():
+        kind = {"type": argument.get("type", "string"), "nullable": True}
+        rest = {key: value for key, value in argument.items() if key != "anyOf"}
+        properties[name] = argument if name in required else {**rest, **kind}
+    return {**schema, "properties": properties}
 
 
 def render_catalogue() -> str:
