@@ -15,6 +15,7 @@ EVENT_KINDS = {
     "AfterAgent": "stop",
     "stop": "stop",
     "subagentStop": "stop",
+    "afterAgentResponse": "words",
     "SessionEnd": "end",
     "sessionEnd": "end",
 }
@@ -45,7 +46,7 @@ class ListedItem(NamedTuple):
 class HookEvent(NamedTuple):
     client: str
     name: str  # the client's own name of the event
-    kind: str  # start, plan, stop or end; empty: nothing that matters here
+    kind: str  # start, plan, words, stop or end; empty: nothing that matters here
     session: str
     folder: str
     agent: str = ""  # the client's id of a sub-agent
@@ -82,6 +83,8 @@ def parse_event(client: str, raw: bytes, environment: Mapping[str, str]) -> Hook
         return event._replace(kind="")
     if event.kind == "plan":
         return add_items(event, document)
+    if event.kind == "words":
+        return event._replace(answer=take_text(document, "text"))
     if event.kind == "stop":
         is_sub_agent = name.lower() == "subagentstop"
         return add_stop(event if is_sub_agent == bool(event.agent) else event._replace(kind=""), document)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from headway.surfaces.guard import last_words
 from headway.surfaces.guard.events import HookAnswer, HookEvent, parse_event, render_answer
 from headway.surfaces.guard.places import find_database, find_home_folder, find_project
 
@@ -48,7 +49,12 @@ def answer_event(event: HookEvent, environment: Mapping[str, str]) -> HookAnswer
     if not home_folder and not environment.get("HEADWAY_HOME"):
         return NOTHING  # Headway is not used in this project
     project = find_project(event.folder)
+    if event.kind == "stop" and event.client == "cursor":
+        event = event._replace(answer=last_words.take(event.key, environment))
     if is_clear(event, project, find_database(home_folder, environment)):
+        return NOTHING
+    if event.kind == "words":
+        last_words.keep(event.key, event.answer, environment)
         return NOTHING
     from headway.surfaces.guard.answers import answer_loaded  # noqa: PLC0415  loads the ledger
 
@@ -67,7 +73,7 @@ def is_clear(event: HookEvent, project: str, database: str) -> bool:
         probe = GuardProbe(database)
         if event.kind == "start":
             return not probe.may_tell(project)
-        if event.kind == "stop":
+        if event.kind in ("stop", "words"):
             return not probe.may_refuse(event.key, event.agent, project)
         return not probe.has_plan(event.key)
     except OSError:

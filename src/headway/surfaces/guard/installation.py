@@ -21,6 +21,7 @@ STOP_TIMEOUT_S: Final = 900  # checks may take minutes
 TIMEOUT_S: Final = 30
 PLAN_TOOLS: Final = "TodoWrite|TaskCreate|TaskUpdate|TaskList"
 CLAUDE_ENVIRONMENT: Final = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}  # newer models have no list of their own without it
+CURSOR_EVENTS: Final = ("sessionStart", "postToolUse", "afterAgentResponse", "stop", "sessionEnd")
 PLUGIN: Final = "opencode_plugin.js"
 PLUGIN_COMMAND: Final = '["headway"]'  # in the plugin; replaced by the command of this installation
 
@@ -78,7 +79,7 @@ def build_gemini_hooks(command: str) -> list[Hook]:
 
 
 def build_cursor_hooks(command: str) -> list[Hook]:
-    return [Hook(event, {"command": command}) for event in ("sessionStart", "postToolUse", "stop", "sessionEnd")]
+    return [Hook(event, {"command": command}) for event in CURSOR_EVENTS]
 
 
 def find_claude_file(project: Path | None, home: Path, environment: Environment) -> Path:
