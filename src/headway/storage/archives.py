@@ -1,12 +1,14 @@
-"""A .tar.gz that is written piece by piece, in bounded memory. Only a complete archive gets the name that the user chose."""
+"""A .tar.gz that is written and read in bounded memory. Only a complete archive gets the name that the user chose."""
 
 import gzip
 import io
 import os
+import shutil
 import stat
 import tarfile
 import tempfile
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
@@ -77,8 +79,7 @@ class Archive:
     def add_folder(self, name: str, folder: str) -> None:
         """Add the files below a folder, without following links. Files that vanish meanwhile are left out."""
         for path in walk(folder):
-            member = os.path.join(name, os.path.relpath(path, folder))
-            self.add_if_exists(member, path)
+            self.add_if_exists(os.path.join(name, os.path.relpath(path, folder)), path)
 
     def add_file(self, name: str, path: str) -> None:
         status = os.lstat(path)
@@ -87,6 +88,10 @@ class Archive:
             link.type, link.linkname, link.mtime = tarfile.SYMTYPE, os.readlink(path), int(status.st_mtime)
             self._get_tar().addfile(link)
             self.files += 1
+        elif stat.S_ISDIR(status.st_mode):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, stat.S_IMODE(status.st_mode) & 0o777, int(status.st_mtime)
+            self._get_tar().addfile(folder)
         elif stat.S_ISREG(status.st_mode):
             # A copy first: the file may grow or shrink while it is read, and its size comes ahead of its content.
             with open(path, "rb") as source, tempfile.SpooledTemporaryFile(IN_MEMORY, dir=os.path.dirname(self.path)) as spool:
@@ -117,7 +122,38 @@ class Archive:
 
 
 def walk(folder: str) -> Iterator[str]:
+    """Return the files, links and empty folders below a folder. git needs its empty folders."""
     for parent, folders, names in os.walk(folder):
         folders.sort()
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        if parent != folder and not folders and not names:
+            yield parent
         yield from (os.path.join(parent, name) for name in sorted([*names, *links]))
+
+
+def extract(path: str, folder: str) -> None:
+    """Write the files, folders and links of an archive below a folder. Links come last, so that nothing is written through one."""
+    links: list[tuple[str, str]] = []
+    try:
+        with tarfile.open(path, "r|gz") as tar:
+            for member in tar:
+                target = os.path.normpath(os.path.join(folder, member.name))
+                if not target.startswith(os.path.join(folder, "")):
+                    raise BadDocument(f"{path} names a file outside of itself: {member.name[:200]}.")
+                if member.issym():
+                    links.append((member.linkname, target))
+                elif member.isdir():
+                    os.makedirs(target, exist_ok=True)
+                elif content := tar.extractfile(member):
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    with open(target, "xb") as file:
+                        shutil.copyfileobj(content, file, CHUNK)
+                    os.chmod(target, member.mode & 0o777)
+                    os.utime(target, (member.mtime, member.mtime))
+        for source, target in links:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.symlink(source, target)
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error):
+        raise BadDocument(f"{path} is damaged, or not an archive of Headway.") from None
+    except OSError as error:
+        raise BadDocument(f"{path} cannot be unpacked: {error.strerror or error}.") from None

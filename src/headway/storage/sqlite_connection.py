@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -289,3 +289,18 @@ class SqliteConnection:
         if isinstance(error, apsw.IOError):
             return DatabaseUnreachable(f"The disk refused to read or write {self.path} ({error}); nothing was changed.")
         return StorageError(f"The database refused the statement: {error}")
+
+
+def is_used_by_others(path: str) -> bool:
+    """Whether another process has the file open. It may be damaged, or of another version."""
+    if not os.path.exists(path):
+        return False
+    with closing(apsw.Connection(path)) as connection:
+        try:
+            # Without shared memory: this needs a lock that excludes every other connection.
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE").fetchall()
+        except apsw.BusyError:
+            return True
+        except apsw.Error:
+            return False
+        return False

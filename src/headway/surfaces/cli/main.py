@@ -50,6 +50,8 @@ SECTIONS = {
     },
     "Operate": {
         "worker": LazyCommand("worker:worker", "Run jobs in one more process; list such processes."),
+        "backup": LazyCommand("operations.backup:backup", "Write everything into one file, while Headway is at work."),
+        "restore": LazyCommand("operations.backup:restore", "Replace everything by a backup."),
         "halt": LazyCommand("operators:halt", "Stop all agents at once."),
         "unhalt": LazyCommand("operators:unhalt", "Let all agents continue."),
         "admin": LazyCommand("operations.admin:admin", "Manage tenants, cells and jobs; read the audit log."),
