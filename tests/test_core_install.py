@@ -99,7 +99,8 @@ OPENAI = {"HEADWAY_MODEL": "openai:gpt-5-mini"}
 
 
 def name_model_extra(model: str, remedy: str) -> str:
-    return f"The model {model!r} needs a library that is not installed: pip install '{remedy}'."
+    checkout = f" (in a checkout: '{remedy.replace('headway', '.')}')" if remedy.startswith("headway") else ""
+    return f"The model {model!r} needs a library that is not installed: pip install '{remedy}'{checkout}."
 
 
 def test_commands_that_need_an_extra_name_it(core: Install, tmp_path: Path) -> None:
@@ -107,7 +108,8 @@ def test_commands_that_need_an_extra_name_it(core: Install, tmp_path: Path) -> N
     *refused, chat, doctor = run_commands(core, tmp_path, *commands, (("chat", "hello"), OPENAI), (("doctor",), OPENAI))
     for (command, (extra, _)), (code, out, err) in zip(MISSING.items(), refused, strict=True):
         assert (code, out) == (2, ""), command
-        sentence = rf"headway: [A-Z].+ needs a library that is not installed: pip install 'headway\[{extra}\]'\.\n"
+        remedy = re.escape(f"pip install 'headway[{extra}]' (in a checkout: '.[{extra}]').")
+        sentence = rf"headway: [A-Z].+ needs a library that is not installed: {remedy}\n"
         assert re.fullmatch(sentence, err), command
     sentence = name_model_extra("openai:gpt-5-mini", "headway[openai]")
     assert chat == [1, "", f"headway: {sentence}\n"]
@@ -190,7 +192,10 @@ def test_the_server_of_the_core_serves_all_but_mcp_and_says_why(core: Install, t
         assert answer.status_code == 501
         problem = answer.json()
         assert (problem["code"], problem["status"], problem["title"]) == ("missing_extra", 501, "Not installed")
-        assert problem["detail"] == "The MCP server needs a library that is not installed: pip install 'headway[mcp]'."
+        assert (
+            problem["detail"]
+            == "The MCP server needs a library that is not installed: pip install 'headway[mcp]' (in a checkout: '.[mcp]')."
+        )
 
         conversation = client.post("/v1/conversations", json={"title": "A chat"}).json()["conversation"]["id"]
         path, headers = f"/v1/conversations/{conversation}/messages", {"Accept": "text/event-stream"}

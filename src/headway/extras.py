@@ -39,4 +39,9 @@ def requiring_extra(extra: str, purpose: str) -> Iterator[None]:
 
 
 def describe_missing(extra: str, purpose: str) -> str:
-    return f"{purpose} needs a library that is not installed: pip install 'headway[{extra}]'."
+    return f"{purpose} needs a library that is not installed: {describe_remedy(extra)}."
+
+
+def describe_remedy(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'headway[{extra}]' (in a checkout: '.[{extra}]')"

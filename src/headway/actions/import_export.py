@@ -101,7 +101,8 @@ def export_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> Ex
         list_all(tx, tenant_id, selection), key=lambda todo: (todo.conversation_id, todo.turn_id or "", todo.position, todo.id)
     )
     rendering = checklist.render(todos)
-    warnings = [f"A checklist cannot represent {loss}. Export as JSON to keep it." for loss in rendering.losses]
+    losses = rendering.losses
+    warnings = [f"A checklist cannot represent {'; '.join(losses)}. Export as JSON to keep it."] if losses else []
     return ExportResult(rendering.text, warnings + describe_severed(todos))
 
 

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from headway.extras import describe_remedy
 from headway.ledger.errors import SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import Run
@@ -167,7 +168,7 @@ def build_tracer(
             return ExportingTracer(entry_point.load()(), captures_content=captures_content, redact=redact)
         except ImportError:
             break
-    raise SettingsError(f"The trace exporter {name[:60]!r} is not installed: pip install 'headway[otel]'.")
+    raise SettingsError(f"The trace exporter {name[:60]!r} is not installed: {describe_remedy('otel')}.")
 
 
 # Spans

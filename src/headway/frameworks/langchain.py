@@ -4,12 +4,13 @@ from typing import Any
 
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Tool
+from headway.extras import describe_remedy
 from headway.frameworks.blocking import run_blocking
 
 try:
     from langchain_core.tools import StructuredTool, ToolException
 except ModuleNotFoundError:
-    raise ImportError("LangChain is not installed: pip install 'headway[langchain]'") from None
+    raise ImportError(f"LangChain is not installed: {describe_remedy('langchain')}.") from None
 
 
 def langchain_tools(loop: ExternalLoop) -> list[StructuredTool]:

@@ -14,6 +14,7 @@ from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Result
 from headway.assembly import Headway
+from headway.extras import describe_remedy
 from headway.frameworks.blocking import run_blocking
 from headway.ledger.items.request_items import refers_back
 from headway.ledger.items.work import MadeCall
@@ -36,7 +37,7 @@ try:
     from langgraph.runtime import Runtime
     from langgraph.types import Command
 except ModuleNotFoundError:
-    raise ImportError("LangChain is not installed: pip install 'headway[langchain]'") from None
+    raise ImportError(f"LangChain is not installed: {describe_remedy('langchain')}.") from None
 
 REPLACED_NAME: Final = "TodoListMiddleware"  # an agent with both is refused, and deepagents replaces its own by this one
 MOST_REMINDERS: Final = 10  # in a row; then the agent may end, and the ledger shows what is open

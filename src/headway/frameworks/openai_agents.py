@@ -5,12 +5,13 @@ from typing import Any
 
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Tool
+from headway.extras import describe_remedy
 
 try:
     from agents import FunctionTool
     from agents.tool_context import ToolContext
 except ModuleNotFoundError:
-    raise ImportError("The OpenAI Agents SDK is not installed: pip install 'headway[openai-agents]'") from None
+    raise ImportError(f"The OpenAI Agents SDK is not installed: {describe_remedy('openai-agents')}.") from None
 
 NOT_AN_OBJECT = "Invalid arguments: send a JSON object."
 

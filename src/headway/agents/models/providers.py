@@ -11,6 +11,7 @@ from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 
 from headway.agents.models.rehearsal.model import build_rehearsal_model
+from headway.extras import describe_remedy
 from headway.ledger.errors import MissingExtra, SettingsError
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
@@ -51,7 +52,7 @@ def find_remedy(error: ImportError, provider: str) -> str:
     """Return the command that installs the library that an import did not find. pydantic-ai reports it with another error."""
     missing = error.__cause__ if isinstance(error.__cause__, ImportError) else error
     extra = OWN_EXTRAS.get((missing.name or "").partition(".")[0])
-    return f"pip install 'headway[{extra}]'" if extra else f"pip install 'pydantic-ai-slim[{provider}]'"
+    return describe_remedy(extra) if extra else f"pip install 'pydantic-ai-slim[{provider}]'"
 
 
 def build_local_ollama(name: str) -> Model:

@@ -49,7 +49,7 @@ NEXT_COMMANDS = (
     ("headway serve", "the web page, the API and MCP, at one address"),
     ("headway chat", "chat with an agent and watch its todo list"),
     ('headway goal add "…"', "a goal that agents pursue without you"),
-    ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model (needs headway[openai] and OPENAI_API_KEY)"),
+    ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model (needs the extra openai, and OPENAI_API_KEY)"),
 )
 OWN_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "creates its own ledger (--keep DIR)")
 REPEAT_COMMAND = ("headway demo --keep DIR", "keep the results; see them with headway serve --home DIR")
