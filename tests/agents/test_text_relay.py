@@ -11,7 +11,7 @@ from headway.actions.history.live_text import LiveText, PartialAnswer, RemotePie
 from headway.agents.loop.answer_stream import MAX_PIECE, RESTART_DELTA
 from headway.feed import Feed
 from headway.feed_channel import RemoteText
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import Event, EventKind, encode_json
 from headway.ledger.run import Run
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.database import Database
@@ -203,7 +203,7 @@ def build_text(run: Run, step: int, *pieces: str) -> RemoteText:
     return RemoteText(run.conversation_id, run.turn_id or "", run.id, step, data)
 
 
-def build_event(run: Run, kind: str, step: int = 0) -> Event:
+def build_event(run: Run, kind: EventKind, step: int = 0) -> Event:
     return Event(run.tenant_id, kind, encode_json({"step": step}), run.conversation_id, run.turn_id)
 
 

@@ -214,9 +214,29 @@ def test_a_model_that_cannot_be_built_is_reported_in_one_sentence(tmp_path: Path
     run_scenario(scenario)
 
 
+def test_a_refused_answer_is_withdrawn_from_the_stream(tmp_path: Path) -> None:
+    model = scripted_model(
+        [
+            ModelResponse([ToolCallPart("create_todo", {"items": [{"title": "sow"}]})]),
+            ModelResponse([TextPart("All is done.")]),
+            ModelResponse([ToolCallPart("complete_todo", {"todoId": "1", "outcome": "sown"})]),
+            ModelResponse([TextPart("It is sown.")]),
+        ]
+    )
+
+    async def scenario() -> None:
+        shown = ""
+        async with temporary_headway(tmp_path, model) as opened:
+            async for event in opened.ask_stream("Please sow."):
+                shown = "" if event.withdraws else shown + event.text
+        assert shown == "It is sown."
+
+    run_scenario(scenario)
+
+
 def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     async def scenario() -> None:
-        with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Known settings: .*budget_usd"):
+        with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Did you mean model"):
             async with Headway.open(home=tmp_path, modell="rehearsal"):  # type: ignore[call-arg]
                 pass
 

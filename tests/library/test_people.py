@@ -8,6 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway import Conflict, Headway, Invalid, NotFound, tool
+from headway.ledger.events import EventKind
 from headway.testing import scripted_model, temporary_headway
 
 deleted: list[str] = []
@@ -20,7 +21,7 @@ def delete_page(title: str) -> str:
     return "It is gone."
 
 
-async def wait_for_one(headway: Headway, kind: str) -> dict[str, Any]:
+async def wait_for_one(headway: Headway, kind: EventKind) -> dict[str, Any]:
     """Wait until the agent asks for an approval or an answer, and return what it asks for."""
     async for event in headway.events.follow(kinds=kind, after=0):
         return dict(event.data)

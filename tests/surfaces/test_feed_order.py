@@ -6,7 +6,7 @@ from contextlib import closing
 
 from headway.feed import Feed
 from headway.feed_channel import RemoteText
-from headway.ledger.events import Event
+from headway.ledger.events import Event, EventKind
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 from headway.storage.server_session import ServerSession
@@ -17,7 +17,7 @@ HERE = 7  # a conversation
 PATIENCE_S = 60
 
 
-def log(desk: TenantHarness, kind: str, turn_id: str) -> None:
+def log(desk: TenantHarness, kind: EventKind, turn_id: str) -> None:
     def emit(tx: Transaction, tenant_id: int) -> None:
         tx.emit(Event(tenant_id, kind, "{}", HERE, turn_id))
 
@@ -35,8 +35,9 @@ def test_no_text_of_a_turn_arrives_after_its_end(postgres_url: str) -> None:
         feed.notify_commit(frozenset({desk.tenant.id}))
         while not any(event.kind == "turn_started" for event in await anext(following)):
             pass
-        for kind, turn_id in (("message", "ended"), ("turn_finished", "ended"), ("message", "open")):
-            log(desk, kind, turn_id)
+        log(desk, "message", "ended")
+        log(desk, "turn_finished", "ended")
+        log(desk, "message", "open")
         feed.notify_commit(frozenset({desk.tenant.id}))
         await asyncio.sleep(0)  # the channel knows of new events, and has not read them
         for turn_id in ("ended", "open"):

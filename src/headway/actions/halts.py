@@ -1,6 +1,6 @@
 """The kill switch. While it is on, no model is called, no tool runs and nothing starts. All work can be resumed afterwards."""
 
-from typing import Any
+from typing import Any, Literal
 
 from headway.actions.access import audit
 from headway.ledger import text
@@ -49,7 +49,7 @@ def check(tx: Transaction) -> None:
         raise Halted(f"{Halted.__doc__}{f' Reason: {active.why}' if active.why else ''}")
 
 
-def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:
+def emit_to_all_tenants(tx: Transaction, kind: Literal["halted", "unhalted"], halt: Halt) -> None:
     """Emit the event to every tenant. The caller may have entered one of them. One that is being moved cannot be changed: it may
     belong to another database by now, where this halt has no effect."""
     tx.enter_all_tenants()

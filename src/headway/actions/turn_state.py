@@ -112,5 +112,5 @@ def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     turn = Turn._make(turns[0])
     state = shorten_items(build_queue_state(queue).as_json())
     summary = {name: state[name] for name in ("current", "remaining", "total")}
-    for kind, data in (("todos_updated", state), ("todos_current", summary)):
-        tx.emit(Event(tenant_id, kind, encode_json(data), turn.conversation_id, turn_id))
+    tx.emit(Event(tenant_id, "todos_updated", encode_json(state), turn.conversation_id, turn_id))
+    tx.emit(Event(tenant_id, "todos_current", encode_json(summary), turn.conversation_id, turn_id))

@@ -11,7 +11,7 @@ from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Conflict, Invalid, NotFound, TurnRunning, TurnWaiting
-from headway.ledger.events import TURN_ENDS, Event, encode_json
+from headway.ledger.events import TURN_ENDS, Event, EventKind, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
 from headway.ledger.tenancy import Turn
@@ -166,14 +166,14 @@ def append_message(
     return message
 
 
-def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
+def emit_event(tx: Transaction, run: Run, kind: EventKind, data: dict[str, Any], **encoded: str) -> None:
     """Emit an event of the run's turn or goal. `encoded` holds members that are JSON already."""
     owner = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
     subject = None if run.goal_id is None else f"goal:{run.goal_id}"
     tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id, subject))
 
 
-def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
+def emit_after_list(tx: Transaction, run: Run, kind: EventKind, data: dict[str, Any]) -> None:
     """Emit an event of the turn after the todos_updated and todos_current events that end this transaction."""
 
     def emit(tx: Transaction) -> None:

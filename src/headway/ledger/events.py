@@ -8,12 +8,64 @@ import orjson
 
 from headway.ledger.todo import Todo
 
+EventKind = Literal[
+    "agent_changed",
+    "agent_message",
+    "approval_decided",
+    "approval_requested",
+    "checks_ran",
+    "comment_changed",
+    "compacted",
+    "conversation_changed",
+    "conversation_deleted",
+    "cost_changed",
+    "cost_limit_changed",
+    "goal_changed",
+    "goal_deleted",
+    "halted",
+    "job_dead",
+    "job_recovered",
+    "journal_appended",
+    "memory_changed",
+    "message",
+    "messages_read",
+    "operator_notice",
+    "question_answered",
+    "question_asked",
+    "recovered",
+    "refused",
+    "schedule_changed",
+    "sub_goal_changed",
+    "todo_changed",
+    "todos_assessed",
+    "todos_current",
+    "todos_limit",
+    "todos_moved",
+    "todos_resubmitting",
+    "todos_updated",
+    "tool_call",
+    "tool_result",
+    "turn_canceled",
+    "turn_delayed",
+    "turn_failed",
+    "turn_finished",
+    "turn_paused",
+    "turn_resumed",
+    "turn_started",
+    "unhalted",
+    "view_changed",
+    "waiting_changed",
+    "webhook_changed",
+]
+# Of streams, and not in the log.
+StreamedKind = EventKind | Literal["log_pruned", "ping", "text_delta"]
+
 
 class Event(NamedTuple):
     """An event that is not stored yet. The log assigns its sequence number at commit."""
 
     tenant_id: int
-    kind: str
+    kind: EventKind
     data: str
     conversation_id: int = 0
     turn_id: str | None = None
@@ -27,7 +79,7 @@ class LoggedEvent(NamedTuple):
     seq: int
     conversation_id: int
     turn_id: str | None
-    kind: str
+    kind: EventKind
     data: str
     at: int
 

@@ -119,7 +119,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     Raises UntrustedFolder if the home is in the current folder, and neither a flag nor the environment names it."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     if unknown := sorted(given.keys() - SETTINGS.keys()):
-        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(SETTINGS))}.")
+        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. {suggest_setting(unknown[0])}")
     inspection = inspect_current_folder(given.get("home"))
     reader = SettingReader(given, os.environ, read_dotenv(inspection), {}, {})
     tables = load_tier_tables(os.path.join(reader.read("home"), "models.toml"))
@@ -129,6 +129,13 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     settings = build_settings(reader.values, tables, reader.in_force)
     trust.record_new_home(inspection, settings.home)
     return settings
+
+
+def suggest_setting(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  only for a mistake
+
+    similar = get_close_matches(name, SETTINGS, n=2)
+    return f"Did you mean {' or '.join(similar)}?" if similar else f"Known settings: {', '.join(sorted(SETTINGS))}."
 
 
 def load_arguments(arguments: SettingArguments) -> Settings:

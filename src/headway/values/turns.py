@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from headway.ledger.events import StreamedKind
 from headway.ledger.run import TurnMode, TurnOutcome
 from headway.ledger.tenancy import ConversationState, PlanSource, TurnStatus
 from headway.ledger.todo import Status
@@ -160,7 +161,7 @@ class SentMessage(Value):
 class Event(Value):
     """An event of the log, or a piece of text that a model is writing. Those pieces have no number: they are not in the log."""
 
-    kind: str
+    kind: StreamedKind
     data: Mapping[str, Any]
     number: int | None = None
 
@@ -168,6 +169,11 @@ class Event(Value):
     def text(self) -> str:
         """The text of a `text_delta`; empty for all other kinds."""
         return str(self.data.get("text", "")) if self.kind == "text_delta" else ""
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether the text before it no longer counts: the answer was refused, or the model is asked again."""
+        return self.kind == "refused" or bool(self.data.get("restart"))
 
     @property
     def turn_id(self) -> str | None:

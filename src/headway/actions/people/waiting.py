@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from headway.actions import jobs, notices
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import Event, EventKind, encode_json
 from headway.ledger.inbox import REQUEST_KINDS, PersonRequest
 from headway.ledger.run import Run
 from headway.storage.stores import requests as request_store
@@ -51,7 +51,7 @@ def settle_notice(tx: Transaction, request: PersonRequest) -> None:
         notices.settle_requests(tx, request.tenant_id, [other.page for other in of_notice])
 
 
-def emit(tx: Transaction, request: PersonRequest, event: str) -> None:
+def emit(tx: Transaction, request: PersonRequest, event: EventKind) -> None:
     data = {"turn_id": request.turn_id, "goal_id": request.goal_id, request.kind: request.as_item()}
     subject = None if request.goal_id is None else f"goal:{request.goal_id}"
     tx.emit(Event(request.tenant_id, event, encode_json(data), request.conversation_id, request.turn_id, subject))

@@ -116,8 +116,10 @@ def announce_deletion(tx: Transaction, tenant_id: int, group: Group, row: OldRow
     """Log the deletion of a conversation or goal, so that the log also ends with a new event if its newest one was deleted."""
     if group == "runs":
         return ()
-    name = "conversation" if group == "conversations" else "goal"
-    tx.emit(Event(tenant_id, f"{name}_deleted", encode_json({f"{name}_id": row.id})))
+    if group == "conversations":
+        tx.emit(Event(tenant_id, "conversation_deleted", encode_json({"conversation_id": row.id})))
+    else:
+        tx.emit(Event(tenant_id, "goal_deleted", encode_json({"goal_id": row.id})))
     return (DeletedOwner(group, row.id, row.name),)
 
 

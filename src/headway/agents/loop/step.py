@@ -15,6 +15,7 @@ from headway.agents.transcripts import transcript
 from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
+from headway.ledger.events import EventKind
 from headway.ledger.inbox import PersonRequest
 from headway.ledger.job import NEVER
 from headway.ledger.parsing.writ_parser import ParsedText, parse
@@ -120,10 +121,10 @@ class Step:
         """Show the user the visible part of the model's text, without writs."""
         turns.append_message(self.tx, self.run, "assistant", self.parse(text).visible)
 
-    def emit(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
+    def emit(self, kind: EventKind, data: dict[str, Any], **encoded: str) -> None:
         turns.emit_event(self.tx, self.run, kind, data, **encoded)
 
-    def emit_after_list(self, kind: str, data: dict[str, Any]) -> None:
+    def emit_after_list(self, kind: EventKind, data: dict[str, Any]) -> None:
         turns.emit_after_list(self.tx, self.run, kind, data)
 
     def end(self, end: RunEnd) -> Stop:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from headway.actions import conversations, turns
 from headway.actions.access import tenants
@@ -25,6 +25,9 @@ from headway.operations.requests import parse_arguments
 from headway.operations.tables import find_operation
 from headway.storage.transaction import Transaction, Work
 from headway.values.turns import Event
+
+if TYPE_CHECKING:
+    from headway.ledger.events import StreamedKind
 
 T = TypeVar("T")
 
@@ -191,4 +194,4 @@ def to_event(event: FeedEvent) -> Event:
     data = event.decode_data()
     if event.kind == TENANT_MOVED:
         raise WrongCell.from_event(data)
-    return Event(event.kind, data, None if event.is_broadcast else event.seq)
+    return Event(cast("StreamedKind", event.kind), data, None if event.is_broadcast else event.seq)

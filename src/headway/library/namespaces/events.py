@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection
 
+from headway.ledger.events import StreamedKind
 from headway.library.door import Door
 from headway.values.turns import Event
 
@@ -13,7 +14,7 @@ class Events:
         self._door = door
 
     async def follow(
-        self, *, kinds: Collection[str] | str = (), conversation_id: int | None = None, after: int | None = None
+        self, *, kinds: Collection[StreamedKind] | StreamedKind = (), conversation_id: int | None = None, after: int | None = None
     ) -> AsyncIterator[Event]:
         """Iterate over new events, until you leave the loop. With `after`, first over those with a higher number: 0 replays all.
 

@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator
+from typing import TYPE_CHECKING, cast
 
 from headway.ledger.errors import WrongCell
 from headway.values.turns import Event
+
+if TYPE_CHECKING:
+    from headway.ledger.events import StreamedKind
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
@@ -29,4 +33,4 @@ def parse_frame(frame: bytes) -> Event | None:
     data = json.loads(b"\n".join(fields[b"data"]))
     if kind == "tenant_moved":
         raise WrongCell.from_event(data)
-    return Event(kind, data, int(numbers[-1]) if numbers else None)
+    return Event(cast("StreamedKind", kind), data, int(numbers[-1]) if numbers else None)
