@@ -1,4 +1,4 @@
-"""What is made when the package is built or linked: its description, and the files that other files determine.
+"""What is made when the package is built or linked: its description, the commit, and the files that other files determine.
 
     python hatch_build.py    # make those that are missing or older than their sources
 
@@ -45,6 +45,29 @@ class GeneratedFilesHook(BuildHookInterface[BuilderConfig]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         refresh(Path(self.root))
+        if version == "editable" or not (commit := describe_commit(self.root)):
+            return
+        self.commit.parent.mkdir(parents=True, exist_ok=True)
+        self.commit.write_text(commit, encoding="ascii")
+        build_data["force_include"][str(self.commit)] = "headway/commit.txt"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        self.commit.unlink(missing_ok=True)
+
+    @property
+    def commit(self) -> Path:
+        return Path(self.directory) / "commit.txt"
+
+
+def describe_commit(root: str) -> str:
+    """Return the commit that the package is built from, for `headway --version`. A source archive has none."""
+    if not (Path(root) / ".git").exists():
+        return ""
+    command = ["git", "-C", root, "describe", "--always", "--dirty=+changes", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603  of ours
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def refresh(root: Path) -> None:

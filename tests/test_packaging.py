@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,7 +14,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import headway
-from tests.wheel_installs import Release
+from tests.wheel_installs import Release, build
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "headway"
@@ -53,6 +54,22 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
     assert description.startswith("# Headway\n")
     assert 'Your agent says "done"' in description
     assert re.findall(r"\]\((?!https://)|<picture|<img|!\[|recording", description) == []  # a package index shows neither
+
+
+def test_a_wheel_of_a_checkout_names_its_commit(tmp_path: Path) -> None:
+    """So that `headway --version` tells two builds of one version apart."""
+    tree = tmp_path / "tree"
+    (tree / "src" / "headway").mkdir(parents=True)
+    for name in ("README.md", "LICENSE", "pyproject.toml", "hatch_build.py", "src/headway/__init__.py"):
+        shutil.copy(ROOT / name, tree / name)
+    git = ("git", "-C", tree, "-c", "user.name=x", "-c", "user.email=x@example.org")
+    run(*git, "init", "-q", folder=tree)
+    run(*git, "add", "-A", folder=tree)
+    run(*git, "commit", "-qm", "x", folder=tree)
+    commit = run(*git, "rev-parse", "--short=12", "HEAD", folder=tree).strip()
+
+    with zipfile.ZipFile(build("wheel", tree, tmp_path)) as wheel:
+        assert wheel.read("headway/commit.txt").decode() == commit
 
 
 def test_vendored_files_come_with_their_licences(release: Release) -> None:

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 from headway.actions import jobs, notices
 from headway.ledger.events import Event, EventKind, encode_json
-from headway.ledger.inbox import REQUEST_KINDS, PersonRequest
+from headway.ledger.inbox import REQUEST_KINDS, PersonRequest, RequestKind
 from headway.ledger.run import Run
 from headway.storage.stores import requests as request_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-BEGIN_EVENTS: Final = {"approval": "approval_requested", "question": "question_asked"}
-END_EVENTS: Final = {"approval": "approval_decided", "question": "question_answered"}
+BEGIN_EVENTS: Final[dict[RequestKind, EventKind]] = {"approval": "approval_requested", "question": "question_asked"}
+END_EVENTS: Final[dict[RequestKind, EventKind]] = {"approval": "approval_decided", "question": "question_answered"}
 WAITING_LIMIT: Final = 1_000
 CANCELED_REASON: Final = "The run ended before anyone decided."
 

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -88,6 +89,15 @@ EXAMPLES = (
 )
 
 
+def print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  as click calls it
+    """Print the version, and the commit that this build comes from."""
+    if value and not ctx.resilient_parsing:
+        file = Path(__file__).parents[2] / "commit.txt"
+        commit = f" (commit {file.read_text(encoding='ascii')})" if file.exists() else ""
+        click.echo(f"headway, version {__version__}{commit}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
@@ -96,7 +106,9 @@ EXAMPLES = (
     examples=EXAMPLES,
     epilog="`headway COMMAND --help` explains a command.",
 )
-@click.version_option(__version__, prog_name="headway")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version and exit."
+)
 def headway() -> None:
     """A durable task list for LLM agents, and a runtime that works through it."""
 
