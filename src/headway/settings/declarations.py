@@ -282,7 +282,7 @@ class AgentSettings(TypedDict, total=False):
 
 
 class GoalSettings(TypedDict, total=False):
-    replan_limit: Annotated[Count, Setting(GOAL_LIMITS.replans, count(0), "New plans that a goal may make before a person decides")]
+    replan_limit: Annotated[Count, Setting(GOAL_LIMITS.replans, count(0), "New plans that a goal may make before someone has to decide")]
     goal_discovery: Annotated[
         DiscoveryPolicy | None,
         Setting(
@@ -309,7 +309,7 @@ class GoalSettings(TypedDict, total=False):
         Setting(
             "",
             parse_retention,
-            "After how many days rows are deleted, such as events:30d,transcripts:90d; what is not named is kept",
+            "After how many days rows are deleted, such as events:30d,transcripts:90d; groups that are not named are kept",
         ),
     ]
     notify: Annotated[
