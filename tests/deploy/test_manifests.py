@@ -73,7 +73,7 @@ def test_the_containers_run_commands_of_headway_and_ask_for_its_health() -> None
     assert serve["ports"] == [{"name": "http", "containerPort": settings.load({"home": "/data"}).port}]
     probes = [serve[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
     assert {probe["port"] for probe in probes} == {"http"}
-    assert {probe["path"] for probe in probes} <= {route.path for route in routes.routes}  # type: ignore[attr-defined]
+    assert {probe["path"] for probe in probes} <= {route.path for route in routes.routes}
 
 
 def test_no_container_runs_as_root_or_may_become_it() -> None:

@@ -51,7 +51,7 @@ def document_stream(path: str | None = None, also: tuple[int, ...] = (), kind: t
     return documentation
 
 
-@routes.get("/events", summary="Stream all events of the tenant", **document_stream())  # type: ignore[arg-type]
+@routes.get("/events", summary="Stream all events of the tenant", **document_stream())
 async def stream_events(request: Request) -> Response:
     return await open_stream(RequestContext(request), None)
 
@@ -59,7 +59,7 @@ async def stream_events(request: Request) -> Response:
 @routes.get(
     "/conversations/{conversation_id}/events",
     summary="Stream the events of a conversation, and tenant-wide ones",
-    **document_stream("conversation_id", (404,)),  # type: ignore[arg-type]
+    **document_stream("conversation_id", (404,)),
 )
 async def stream_conversation_events(request: Request) -> Response:
     call = RequestContext(request)
@@ -69,7 +69,7 @@ async def stream_conversation_events(request: Request) -> Response:
 @routes.get(
     "/turns/{turn_id}/events",
     summary="Stream the events of a turn, from its start until its end",
-    **document_stream("turn_id", (404,), str),  # type: ignore[arg-type]
+    **document_stream("turn_id", (404,), str),
 )
 async def stream_turn_events(request: Request) -> Response:
     call, turn_id = RequestContext(request), request.path_params["turn_id"]
