@@ -203,7 +203,7 @@ class GuardFile(NamedTuple):
         return True
 
     def remove_entries(self, file: EditedFile, text: str, original: Original | None) -> None:
-        """Remove what the guard has added from a file that somebody has changed since, and keep the changes."""
+        """Remove what the guard has added from a file that has changed since, and keep the changes."""
         expected = file.parse(text)
         for event, entry in reversed(self.list_installed(expected)):
             text = json_text.remove_item(text, "hooks", event, entry)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
-KEPT = 4_000  # characters, at the end
+LAST_CHARACTERS = 4_000
 NAME_LIMIT = 150
 
 
@@ -21,7 +21,7 @@ def keep(key: str, words: str, environment: Mapping[str, str]) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-        file.write(words[-KEPT:])
+        file.write(words[-LAST_CHARACTERS:])
 
 
 def take(key: str, environment: Mapping[str, str]) -> str:
@@ -29,7 +29,7 @@ def take(key: str, environment: Mapping[str, str]) -> str:
     path = find_file(key, environment)
     with suppress(OSError, ValueError):
         with open(path, encoding="utf-8") as file:
-            words = file.read(KEPT)
+            words = file.read(LAST_CHARACTERS)
         os.unlink(path)
         return words
     return ""
