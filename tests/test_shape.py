@@ -365,7 +365,7 @@ def test_no_file_names_a_package_registry() -> None:
 
 def test_a_wheel_holds_the_migrations() -> None:
     """Everything below src/headway is packaged."""
-    assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/headway"]}
+    assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/headway"]
     assert {path.suffix for path in (PACKAGE / "storage" / "migrations").iterdir()} == {".sql"}
     assert (PACKAGE / "py.typed").exists()
 

@@ -1,19 +1,24 @@
 """Types every command and runs every program of the pages in docs: each must succeed and print what its page shows.
 
-test_readme.py does the same for the README and the tour. In a page, `<!-- not run: reason -->` before a block marks one that cannot
-run here, and `<!-- before: command -->` names a command that the reader has typed before.
+Files that they show must be accepted. test_readme.py does the same for the README and the tour. In a page,
+`<!-- not run: reason -->` before a block marks one that cannot run here, and `<!-- before: command -->` names a command that the
+reader has typed before.
 """
 
+import json
 import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.model_server import ModelServer, Reply, calls, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.document_reader import Reader, TypedCommand, open_reader, parse_session
 from tests.surfaces.server_harness import Client, Service, admin_headers
+from tests.surfaces.shell import Shell
 from tests.surfaces.waiting_turns import SUM, add_rule, begin_waiting_turn
 from tests.warm_start import build_command
 
@@ -138,6 +143,34 @@ def test_every_program_of_the_pages_runs(sqlite_client: Client, tmp_path: Path) 
 
     assert len(programs) > 4
     assert not failures, "\n\n".join(failures)
+
+
+def list_examples(page: str, kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_every_file_that_the_pages_show_is_accepted(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    models, prices, role = list_examples("agents.md", "toml")
+    [policy], [suite] = list_examples("permission.md", "toml"), list_examples("evals.md", "toml")
+    files = {"models.toml": models, "prices.toml": prices, "agents/poet.toml": role, "policy.toml": policy}
+    for name, content in files.items():
+        path = headway.folder / ".headway" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    Path("support.toml").write_text(suite, encoding="utf-8")
+    headway.trust()
+    for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(key, "none")
+
+    checks = {check["name"]: check["detail"] for check in json.loads(headway("doctor", "--json").out)["checks"]}
+
+    assert checks["policy"] == "line 11: ask http_get, role = researcher"  # the last of its rules
+    assert checks["model"].startswith("anthropic:claude-sonnet-4-5")
+    assert "openai-chat:my-model" not in checks.get("price", "")
+    assert "refund" in headway.ok("eval", "run", "support.toml", "--list")
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for block in list_examples(page.name, "json"):
+            json.loads(block.replace("…", ""))
 
 
 def test_what_a_page_does_not_run_is_tested_where_it_says() -> None:

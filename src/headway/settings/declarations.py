@@ -282,9 +282,7 @@ class AgentSettings(TypedDict, total=False):
 
 
 class GoalSettings(TypedDict, total=False):
-    replan_limit: Annotated[
-        Count, Setting(GOAL_LIMITS.replans, count(0), "New plans that a goal may make before someone has to decide")
-    ]
+    replan_limit: Annotated[Count, Setting(GOAL_LIMITS.replans, count(0), "New plans that a goal may make before someone decides")]
     goal_discovery: Annotated[
         DiscoveryPolicy | None,
         Setting(

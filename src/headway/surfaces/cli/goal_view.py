@@ -117,7 +117,7 @@ class LiveGoalView:
         if left_out:
             parts.append(Text(f"… {left_out} lines above: `headway goal show {goal['id']}` shows them", "dim"))
         parts += [to_single_row(row, width) for row in rows[left_out:]]
-        return [*parts, Spinner("dots", Text("Ctrl-C stops watching", "dim"))]
+        return [*parts, Spinner("dots", Text("Press Ctrl-C to leave", "dim"))]
 
 
 def to_single_row(line: drawing.StyledLine, width: int) -> "RenderableType":

@@ -143,7 +143,7 @@ def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def watch_goal(invocation: Invocation, goal_id: int) -> None:
-    """Follow a goal until it ends or pauses. Pursues it if no other process works on the database. Ctrl-C stops watching."""
+    """Follow a goal until it ends or pauses. Pursues it if no other process works on the database. Ctrl-C leaves it."""
     with invocation.open_ledger() as ledger:
         ledger.read(goals.get, goal_id)
         tenant_id = ledger.scope.tenant_id
