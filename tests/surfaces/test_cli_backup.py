@@ -35,6 +35,7 @@ def check_home(headway: Shell) -> None:
     assert (workspace / "link").read_text() == "bread"
     assert (workspace / ".git" / "refs").is_dir()
     assert "tool" in (headway.folder / ".headway" / "policy.toml").read_text()
+    assert [path.stat().st_mode & 0o077 for path in (headway.ledger, headway.ledger.parent)] == [0, 0]
 
 
 def test_a_backup_beside_a_server_brings_everything_back(headway: Shell) -> None:

@@ -14,7 +14,6 @@ import apsw
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from tests.surfaces.document_reader import parse_session
 from tests.surfaces.shell import HEADWAY, PATIENCE_S, Shell, get_error_line
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -134,6 +133,14 @@ def test_a_postgres_that_is_not_there(headway: Shell) -> None:
     assert line.startswith("headway: Postgres cannot be reached")
 
 
+def test_a_model_server_that_is_not_running_here_is_not_waited_for(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("HEADWAY_RETRY_DELAY_S", "3600")
+    line = get_error_line(headway("chat", "hi", "--model", "ollama:qwen"), 1)
+    assert line == "headway: ollama:qwen: no server is running at http://127.0.0.1:1/v1. Start it, or change the address."
+    assert headway.json("conversation", "list")["conversations"] == []
+
+
 def test_a_full_disk_loses_nothing_that_was_stored(headway: Shell) -> None:
     headway.ok("todo", "add", "kept")
     before = headway.ok("todo", "export")
@@ -189,25 +196,3 @@ def test_a_database_that_is_locked_for_a_moment_is_waited_for(headway: Shell) ->
         lock.close()
         assert waiting.wait(PATIENCE_S) == 0
     assert headway.json("todo", "show", "1")["todo"]["status"] == "completed"
-
-
-def test_the_backup_in_the_documents_brings_everything_back(headway: Shell) -> None:
-    page = OPERATIONS.read_text(encoding="utf-8").partition("## Backup")[2].partition("**Postgres.**")[0]
-    backup, restore = ([typed.words for typed in parse_session(part)] for part in page.split("**Restore.**"))
-    headway.ok("todo", "add", "keep me")
-    (headway.ledger.parent / "workspace" / "1").mkdir(parents=True)
-    (headway.ledger.parent / "workspace" / "1" / "notes.txt").write_text("84")
-
-    type_all(headway, backup)
-    headway.ok("todo", "add", "written after it")
-    type_all(headway, [command for command in restore if not command.startswith("headway ")])
-
-    assert headway.ok("doctor").startswith("✔")
-    assert headway.ok("todo", "list") == "#1 [pending] keep me\n"
-    assert (headway.ledger.parent / "workspace" / "1" / "notes.txt").read_text() == "84"
-    assert (headway.ledger.stat().st_mode & 0o077, headway.ledger.parent.stat().st_mode & 0o077) == (0, 0)
-
-
-def type_all(headway: Shell, commands: list[str]) -> None:
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=headway.folder, env=env, check=True, timeout=PATIENCE_S)

@@ -34,6 +34,7 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     read_standard_input,
 )
+from headway.surfaces.cli.health.model_checks import check_local_server
 from headway.surfaces.cli.keyboard.attaching import describe_attached, is_attach_line, read_attached
 from headway.surfaces.cli.keyboard.chat_prompt import introduce, is_command, parse_message, run_prompt_loop
 from headway.surfaces.cli.keyboard.typed_lines import TypedLine, read_typed_lines
@@ -91,7 +92,7 @@ def chat(
         message = parse_message(message)
     attachments = [read_attachment(path) for path in paths]
     check_attachments(attachments)
-    invocation.settings(model=model)
+    check_local_server(invocation.settings(model=model))
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
     settings = invocation.settings()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, ServerUnreachable, SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL
 from headway.ledger.tiers import TIERS, Tier, TierParameters
 from headway.settings import Settings
@@ -53,15 +53,33 @@ def inspect_model(candidate: Candidate, settings: Settings, *, may_call: bool) -
     if name == REHEARSAL_MODEL:
         detail = "rehearsal: a built-in stand-in that follows rules, not an LLM; set HEADWAY_MODEL to use one."
         return Finding(label, detail)
-    from headway.agents.models.providers import build_model, get_address  # noqa: PLC0415  takes a second to import
-
     try:
-        address = get_address(build_model(name))
+        address = find_address(name)
     except HeadwayError as error:
         return Finding(label, str(error).removesuffix(" `headway doctor` checks it."), ok=False)
     if is_local(address) and not accepts_connections(address):
-        return Finding(label, f"{name}: no server is running at {address}. Start it, or change the address.", ok=False)
+        return Finding(label, explain_stopped_server(name, address), ok=False)
     return call_model(candidate, address, settings) if may_call else Finding(label, name)
+
+
+def find_address(name: str) -> str:
+    from headway.agents.models.providers import build_model, get_address  # noqa: PLC0415  takes a second to import
+
+    return get_address(build_model(name))
+
+
+def explain_stopped_server(name: str, address: str) -> str:
+    return f"{name}: no server is running at {address}. Start it, or change the address."
+
+
+def check_local_server(settings: Settings) -> None:
+    """Raise ServerUnreachable if the strong model is on this machine and its server is not running."""
+    if settings.model == REHEARSAL_MODEL or settings.model_parameters["strong"].fallback:
+        return
+    with suppress(SettingsError):  # the turn reports it
+        address = find_address(settings.model)
+        if is_local(address) and not accepts_connections(address):
+            raise ServerUnreachable(explain_stopped_server(settings.model, address))
 
 
 def is_local(address: str) -> bool:
