@@ -52,7 +52,7 @@ def test_a_refused_answer_explains_the_turn_and_the_item_that_stayed_open(databa
         assert explain(talk, "todo", baked.id) == [
             f"“Bake” was created by agent index with create_todo (run {run}) in the plan of turn {turn['id']}.",
             f"It was completed by agent index with complete_todo (run {run}): done",
-            f"Todo #{baked.id} is completed. To reopen it, set its status to pending or in_progress.",
+            f"Todo #{baked.id} is completed. Set it back to pending to reopen it: `headway todo reopen {baked.id}`.",
         ]
         assert explain(talk, "todo", frosted.id)[1:] == [
             *[refused] * 3,
@@ -94,7 +94,7 @@ def test_a_todo_that_a_writ_completed_names_the_writ_and_the_run(sqlite_url: str
         assert explain(talk, "todo", todo.id) == [
             "“buy flour” was created without a named author in the tenant's list.",
             f"It was completed by agent index with a writ (run {talk.run_row().id}).",
-            f"Todo #{todo.id} is completed. To reopen it, set its status to pending or in_progress.",
+            f"Todo #{todo.id} is completed. Set it back to pending to reopen it: `headway todo reopen {todo.id}`.",
         ]
 
 

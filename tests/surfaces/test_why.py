@@ -18,7 +18,7 @@ def test_why_prints_numbered_lines_and_ends_with_the_present_state(headway: Shel
         "“dig\N{REPLACEMENT CHARACTER}[31m” was created by cli in the tenant's list.",
         "It was completed by cli: a hole",
     ]
-    assert printed[2:] == ["Todo #1 is completed. To reopen it, set its status to pending or in_progress."]
+    assert printed[2:] == ["Todo #1 is completed. Set it back to pending to reopen it: `headway todo reopen 1`."]
     assert [f"{line['seq']}" for line in document["why"][:-1]] == [line.split()[0] for line in printed[:2]]
     assert (document["why"][-1]["seq"], document["why"][-1]["text"], document["left_out"]) == (None, printed[2], 0)
 

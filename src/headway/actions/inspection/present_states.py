@@ -34,7 +34,7 @@ def format_moment(milliseconds: int) -> str:
 def describe_todo(tx: Transaction, tenant_id: int, todo: Todo) -> str:
     name = f"Todo #{todo.id} is {todo.status.replace('_', ' ')}"
     if todo.ended:
-        return f"{name}. To reopen it, set its status to pending or in_progress."
+        return f"{name}. Set it back to pending to reopen it: `headway todo reopen {todo.id}`."
     if todo.turn_id is not None:
         return f"{name}. {describe_plan_item(tx, tenant_id, todo.turn_id)}"
     if todo.status == "in_progress":
