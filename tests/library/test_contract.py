@@ -220,6 +220,9 @@ def test_an_answer_is_streamed(variant: Variant) -> None:
         numbers = [event.number for event in events if event.number is not None]
         assert numbers == sorted(set(numbers))
 
+        assert "the outcome drained." in await headway.turns.why(report.id)
+        assert f"Todo #{report.todos[0].id} is completed." in await headway.todos.why(report.todos[0].id)
+
         again = [event async for event in headway.turns.stream(report.id)]
         assert [event.number for event in again] == numbers
         rest = [event async for event in headway.turns.stream(report.id, after=numbers[-3])]
@@ -341,6 +344,7 @@ def test_schedules_notes_and_costs(variant: Variant) -> None:
         ran = await headway.schedules.run("often")
         assert ran.last_job is not None
         assert (await headway.jobs.get(ran.last_job)).kind == "tool"
+        assert "The schedule often started it." in await headway.jobs.why(ran.last_job)
         assert ran.last_job in {job.id for job in await headway.jobs.list(kind="tool")}
         with pytest.raises(Conflict):
             await headway.jobs.delete(ran.last_job)

@@ -96,6 +96,11 @@ def present(**fields: Any) -> Document:
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
+def join_explanation(answer: Any) -> str:
+    """Return the lines of an explanation, oldest first."""
+    return "\n".join(str(line["text"]) for line in answer["why"])
+
+
 def drop_none(**fields: Any) -> Document:
     """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

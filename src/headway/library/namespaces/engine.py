@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from headway.ledger.schedule import check_schedule_name
-from headway.library.door import Door, drop_none
+from headway.library.door import Door, drop_none, join_explanation
 from headway.values.turns import SentMessage
 from headway.values.value import Page, decode, decode_all, decode_page
 from headway.values.work import Agent, AgentStep, Job, JobState, Schedule
@@ -65,6 +65,10 @@ class Jobs:
     async def get(self, job_id: str) -> Job:
         """Return a job, or raise NotFound."""
         return decode(Job, (await self._door.send("GET /jobs/{}", job_id))["job"])
+
+    async def why(self, job_id: str) -> str:
+        """Explain how a job got into its current state, one event per line. The last line says what would change it."""
+        return join_explanation(await self._door.send("GET /why/job/{}", job_id))
 
     async def retry(self, job_id: str) -> Job:
         """Run a dead job again, or a delayed one now."""

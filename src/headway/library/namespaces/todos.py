@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
-from headway.library.door import Door, drop_none, present
+from headway.library.door import Door, drop_none, join_explanation, present
 from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoFields, TodoFilters
 from headway.values.value import Page, decode, decode_all, decode_page
 
@@ -103,6 +103,10 @@ class Todos:
     async def receipts(self, todo_id: int) -> tuple[Receipt, ...]:
         """List what the checks of a todo found, newest first."""
         return decode_all(Receipt, (await self._door.send("GET /todos/{}/receipts", todo_id))["receipts"])
+
+    async def why(self, todo_id: int) -> str:
+        """Explain how a todo got into its current state, one event per line. The last line says what would change it."""
+        return join_explanation(await self._door.send("GET /why/todo/{}", todo_id))
 
     async def verify(self, todo_id: int) -> Receipt:
         """Run the checks of a todo again. A completed todo whose checks do not pass becomes `broken`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headway.ledger.errors import TurnFailed
 from headway.ledger.run import TurnMode
-from headway.library.door import AskedMessage, Door, drop_none, to_files
+from headway.library.door import AskedMessage, Door, drop_none, join_explanation, to_files
 from headway.library.namespaces.todos import Todos
 from headway.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
 from headway.values.value import decode, decode_all
@@ -39,6 +39,10 @@ class Turns:
     async def get(self, turn_id: str) -> Turn:
         """Return a turn, or raise NotFound."""
         return decode(Turn, (await self._door.send("GET /turns/{}", turn_id))["turn"])
+
+    async def why(self, turn_id: str) -> str:
+        """Explain how a turn got into its current state, one event per line. The last line says what would change it."""
+        return join_explanation(await self._door.send("GET /why/turn/{}", turn_id))
 
     async def wait(self, turn_id: str) -> TurnReport:
         """Wait until a turn has ended, and return its report. Raises TurnFailed if it failed."""
