@@ -59,9 +59,9 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
 def test_a_wheel_of_a_checkout_names_its_commit(tmp_path: Path) -> None:
     """So that `headway --version` tells two builds of one version apart."""
     tree = tmp_path / "tree"
-    (tree / "src" / "headway").mkdir(parents=True)
-    for name in ("README.md", "LICENSE", "pyproject.toml", "hatch_build.py", "src/headway/__init__.py"):
-        shutil.copy(ROOT / name, tree / name)
+    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "LICENSE", "pyproject.toml", "hatch_build.py", ".gitignore"):
+        shutil.copy2(ROOT / name, tree / name)
     git = ("git", "-C", tree, "-c", "user.name=x", "-c", "user.email=x@example.org")
     run(*git, "init", "-q", folder=tree)
     run(*git, "add", "-A", folder=tree)
