@@ -145,6 +145,21 @@ def test_a_link_to_nowhere_would_be_found() -> None:
     assert sum(len(links(one)) for one in PAGES) > 100
 
 
+def test_the_map_is_short_and_names_every_package() -> None:
+    page = read_page(DOCS / "internals" / "architecture.md")
+    table = page.partition("| floor | contents |\n")[2].partition("\n\n")[0]
+    named = {name.strip("/") for row in table.splitlines() for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    parts = {path.stem for path in (ROOT / "src" / "headway").iterdir() if path.suffix in ("", ".py")} - {"__init__", "__main__"}
+    assert parts - {"__pycache__"} <= named
+    assert len(page.split()) <= 2_500
+
+
+def test_each_word_of_the_glossary_has_one_row() -> None:
+    words = re.findall(r"^\| \*\*([^*]+)\*\* \|", read_page(ROOT / "GLOSSARY.md"), re.MULTILINE)
+    assert [word for word, count in Counter(words).items() if count > 1] == []
+    assert words == sorted(words)
+
+
 def test_no_page_has_the_marks_of_an_unfinished_merge() -> None:
     marks = re.compile(r"^(<{7}|>{7}|={7}$)", re.MULTILINE)
     assert [page.name for page in PAGES if marks.search(page.read_text(encoding="utf-8"))] == []
