@@ -32,6 +32,8 @@ PLAN_TABLES = ("todos", "todo_edges")
 
 
 class Step:
+    """One transaction of a run: the rows it has loaded, and everything that it may write before it commits."""
+
     def __init__(
         self, tx: Transaction, context: RunContext, rows: StepRows, entries: list[TranscriptEntry], lost: Effect | None
     ) -> None:
@@ -39,7 +41,7 @@ class Step:
         self.context = context
         self.job = rows.job
         self.run = rows.run
-        self.known_plan = rows.plan  # as of so many changes of todos in this transaction
+        self.known_plan = rows.plan  # as of the write count in known_changes; reread when that grows
         self.known_changes = tx.count_writes(*PLAN_TABLES)
         self.first_planned = len(rows.plan)  # items of the plan when this step began
         self.pool = rows.pool
