@@ -77,13 +77,6 @@ def test_many_events_of_one_transaction_are_counted_once(desk: TenantHarness) ->
     assert get_stored(desk) == count_rows(desk) > 80 * len(KILOBYTE.encode())
 
 
-def test_a_tenant_that_is_older_than_the_count_is_counted_at_its_next_change(desk: TenantHarness) -> None:
-    desk.add(description=KILOBYTE)
-    desk.database.write(lambda tx: tx.run("UPDATE id_ranges SET bytes = NULL WHERE kind = 'events'"))
-    desk.add(description=KILOBYTE)
-    assert get_stored(desk) == count_rows(desk)
-
-
 def test_a_tenant_over_its_storage_can_delete_and_change_but_not_add(desk: TenantHarness) -> None:
     other = TenantHarness(desk.database, "other")
     rows = desk.write(todos.add_many, [Draft(f"todo {place}", "x" * 100_000) for place in range(5)])

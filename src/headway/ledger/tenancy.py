@@ -235,7 +235,7 @@ class Turn(NamedTuple):
     client_agent: str = ""  # the sub-agent of an assistant whose plan it is; empty: not a sub-agent's
     refusals: int = 0  # how often in a row an agent that Headway does not run was not allowed to stop
     progress: int = 0  # the items that had ended at the last of these refusals
-    plan_source: PlanSource | None = None  # None: it has no plan, or one from before this was recorded. Stored with the plan
+    plan_source: PlanSource | None = None  # None: it has no plan. Stored with the plan
 
     @property
     def ended(self) -> bool:

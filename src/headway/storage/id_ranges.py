@@ -83,7 +83,7 @@ def insert(
 
 
 TAKE_EVENTS = """UPDATE id_ranges SET next = next + ?, bytes = bytes + ?
-    WHERE tenant_id = ? AND kind = 'events' AND next + ? <= ends AND bytes IS NOT NULL RETURNING next - ?, bytes"""
+    WHERE tenant_id = ? AND kind = 'events' AND next + ? <= ends RETURNING next - ?, bytes"""
 
 
 class NewBytes(NamedTuple):
@@ -96,14 +96,8 @@ class NewBytes(NamedTuple):
 def take_events(tx: StatementRunner, tenant_id: int, count: int, new: NewBytes) -> tuple[int, int]:
     """Return the first of `count` consecutive numbers of events, and how many bytes the tenant has stored, with the new ones."""
     while (row := tx.one(TAKE_EVENTS, count, sum(new), tenant_id, count, count)) is None:
-        open_event_range(tx, tenant_id, new)
-    return int(row[0]), int(row[1])
-
-
-def open_event_range(tx: StatementRunner, tenant_id: int, new: NewBytes) -> None:
-    """Prepare the row that numbers a tenant's events: count its stored bytes, or give it a new range."""
-    if not stored_bytes.count_once(tx, tenant_id, new.rows):
         open_range(tx, tenant_id, "events", new.rows)
+    return int(row[0]), int(row[1])
 
 
 def open_range(tx: StatementRunner, tenant_id: int, kind: NumberedKind, new_bytes: int = 0) -> None:
@@ -126,12 +120,10 @@ def open_range(tx: StatementRunner, tenant_id: int, kind: NumberedKind, new_byte
 
 
 def take_block(tx: StatementRunner, kind: NumberedKind, above: int) -> int:
-    """Reserve a random block that is above a given one and above all rows that are older than the ranges."""
-    row = tx.one("SELECT COALESCE(MIN(block), 0) FROM id_blocks WHERE kind = ?", kind)
-    assert row is not None
-    floor, spread = max(above, int(row[0])), SPREAD
+    """Reserve a random block that is above a given one."""
+    spread = SPREAD
     while True:
-        block = floor + 1 + int.from_bytes(os.urandom(8)) % spread
+        block = above + 1 + int.from_bytes(os.urandom(8)) % spread
         sql = "INSERT INTO id_blocks (kind, block, next, taken) VALUES (?, ?, 0, 1) ON CONFLICT DO NOTHING RETURNING block"
         if tx.one(sql, kind, block):
             return block
@@ -142,26 +134,12 @@ def adopt(tx: StatementRunner, tenant_id: int) -> None:
     """Continue the ranges of a tenant whose rows were copied from another database.
 
     Their blocks count as taken here. Another tenant may have the same block: ids are unique within a tenant, not between those that
-    come from different databases. A tenant that has rows of a kind from before there were ranges gets a range above them.
+    come from different databases.
     """
     for kind in get_args(NumberedKind):
         size = EVENT_RANGE_SIZE if kind == "events" else RANGE_SIZE
         own = tx.one("SELECT ends FROM id_ranges WHERE tenant_id = ? AND kind = ?", tenant_id, kind)
         if own:
-            # Not below the lowest block: new ranges are above that one, and so above all rows that are older than the ranges.
-            tx.run(
-                """INSERT INTO id_blocks (kind, block, next, taken)
-                   SELECT ?, ?, 0, 1 WHERE ? >= COALESCE((SELECT MIN(block) FROM id_blocks WHERE kind = ?), 0)
-                   ON CONFLICT (kind, block) DO UPDATE SET taken = 1""",
-                kind,
-                own[0] // size - 1,
-                own[0] // size - 1,
-                kind,
-            )
-            continue
-        number = "seq" if kind == "events" else "id"
-        last = tx.one(f"SELECT COALESCE(MAX({number}), 0) FROM {kind} WHERE tenant_id = ?", tenant_id)
-        if last and last[0]:
-            block = take_block(tx, kind, int(last[0]) // size)
-            sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends, bytes) VALUES (?, ?, ?, ?, ?)"
-            tx.run(sql, tenant_id, kind, block * size + 1, (block + 1) * size, None if kind == "events" else 0)
+            sql = """INSERT INTO id_blocks (kind, block, next, taken) VALUES (?, ?, 0, 1)
+                ON CONFLICT (kind, block) DO UPDATE SET taken = 1"""
+            tx.run(sql, kind, own[0] // size - 1)

@@ -36,19 +36,9 @@ SUMS = (
 
 
 def count(tx: StatementRunner, tenant_id: int) -> int:
-    """Count by reading all rows of the tenant. Needed once for a tenant that is older than the running count."""
+    """Count by reading all rows of the tenant, which is where its running count begins."""
     sums = ", ".join(f"(SELECT {part})" for part in SUMS)
     return sum(int(number or 0) for number in tx.one(f"SELECT {sums}", *[tenant_id] * len(SUMS)) or ())
-
-
-def count_once(tx: StatementRunner, tenant_id: int, new_bytes: int) -> bool:
-    """Count what a tenant had stored before there was a running count, without the bytes that this transaction has written. Returns
-    whether there was no count."""
-    row = tx.one("SELECT 1 FROM id_ranges WHERE tenant_id = ? AND kind = 'events' AND bytes IS NULL", tenant_id)
-    if row:
-        sql = "UPDATE id_ranges SET bytes = ? WHERE tenant_id = ? AND kind = 'events' AND bytes IS NULL"
-        tx.run(sql, count(tx, tenant_id) - new_bytes, tenant_id)
-    return row is not None
 
 
 def add(tx: StatementRunner, tenant_id: int, number: int) -> None:

@@ -63,13 +63,13 @@ CREATE INDEX audit_in_order ON audit (seq);  -- postgres
 -- range that a tenant is using for a kind of row; `id_blocks` has every range that was given out, and is never cleaned:
 -- ids are not reused. The ranges of a kind have the same size: 1,000 ids, or 1,000,000 numbers of events. `bytes` is how
 -- many bytes of text and files the tenant has stored. They are counted in the row that numbers the tenant's events,
--- because every change updates that row; in the rows of other kinds this stays 0. NULL: they were not counted yet.
+-- because every change updates that row; in the rows of other kinds this stays 0.
 CREATE TABLE id_ranges (
     tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     kind TEXT NOT NULL,
     next BIGINT NOT NULL,
     ends BIGINT NOT NULL,
-    bytes BIGINT,
+    bytes BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, kind)
 );
 CREATE TABLE id_blocks (
