@@ -1,6 +1,7 @@
 """The guard with the real assistants. A scripted model stands behind them, so what differs is only the program."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,17 @@ def test_a_broken_ledger_lets_the_assistant_go_on(assistant: Assistant, headway:
     planning = assistant.write_list(("Write a", TODO))
     provider = assistant.work([*planning, Say("All done.")])
     assert len(provider.requests) == len(planning) + 1
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex", "gemini"])
+def test_a_missing_program_lets_the_assistant_go_on(assistant: Assistant, headway: Shell) -> None:
+    for path in headway.folder.glob(".*/*.json"):
+        if path.parent.name != ".headway":
+            path.write_text(re.sub(r'"[^" ]+( -m headway)? guard hook', '"/nowhere/headway guard hook', path.read_text()))
+    planning = assistant.write_list(("Write a", TODO))
+    provider = assistant.work([*planning, Say("All done.")])
+    assert len(provider.requests) == len(planning) + 1
+    assert not any("blocked" in text or "nowhere" in text for text in provider.texts)
 
 
 @pytest.mark.parametrize("client", ["claude-code", "opencode"])

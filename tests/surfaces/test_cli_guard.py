@@ -1,6 +1,7 @@
 """`headway guard`: installation into the settings of assistants, rules, and the page of what is open."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,16 @@ def test_a_file_that_somebody_changed_meanwhile_keeps_the_change(headway: Shell)
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]},
         "env": {"MINE": "yes"},
     }
+
+
+def test_a_missing_program_is_one_line_for_the_person(headway: Shell) -> None:
+    headway.ok("guard", "install", "gemini")
+    hooks = json.loads((headway.folder / FILES["gemini"]).read_text())["hooks"]
+    command = hooks["AfterAgent"][0]["hooks"][0]["command"]
+    moved = f"/nowhere/headway {command[command.index('guard hook') :]}"
+    ran = subprocess.run(["/bin/sh", "-c", moved], input=b"{}", capture_output=True, check=True)
+    assert list(json.loads(ran.stdout)) == ["systemMessage"]
+    assert json.loads(ran.stdout)["systemMessage"].startswith("Headway's guard is off: its program did not run.")
 
 
 def test_a_settings_file_that_cannot_be_read_is_left_alone(headway: Shell) -> None:

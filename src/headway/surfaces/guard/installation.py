@@ -22,6 +22,7 @@ TIMEOUT_S: Final = 30
 PLAN_TOOLS: Final = "TodoWrite|TaskCreate|TaskUpdate|TaskList"
 CLAUDE_ENVIRONMENT: Final = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}  # newer models have no list of their own without it
 CURSOR_EVENTS: Final = ("sessionStart", "postToolUse", "afterAgentResponse", "stop", "sessionEnd")
+MISSING: Final = "Headway's guard is off: its program did not run. Install Headway again, or remove this hook."
 PLUGIN: Final = "opencode_plugin.js"
 PLUGIN_COMMAND: Final = '["headway"]'  # in the plugin; replaced by the command of this installation
 
@@ -126,7 +127,11 @@ class GuardFile(NamedTuple):
 
     @property
     def command(self) -> str:
-        return shlex.join((*self.program, "guard", "hook", self.client.name))
+        """Runs in a shell. A program that is missing or broken must not stop the assistant, as it would in Gemini CLI."""
+        command = shlex.join((*self.program, "guard", "hook", self.client.name))
+        if self.client.name == "cursor":
+            return command  # it shows no messages, and goes on whatever happens
+        return f"{command} || echo {shlex.quote(json.dumps({'systemMessage': MISSING}))}"
 
     @property
     def is_plugin(self) -> bool:

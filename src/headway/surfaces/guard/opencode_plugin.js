@@ -3,29 +3,33 @@
 import { spawn } from "node:child_process"
 
 const COMMAND = ["headway"]
+const LIMIT_MS = 900_000 // checks may take minutes
+const FAILED = { notice: "Headway's guard is off: its program did not run." }
 const TASK_RESULT = /(<task_result>\n)[^]*(\n<\/task_result>)/ // in the result of the tool `task`
 
 const ask = (event) =>
   new Promise((resolve) => {
-    const nothing = {}
     try {
-      const program = spawn(COMMAND[0], [...COMMAND.slice(1), "guard", "hook", "opencode"], { stdio: ["pipe", "pipe", "ignore"] })
+      const program = spawn(COMMAND[0], [...COMMAND.slice(1), "guard", "hook", "opencode"], {
+        stdio: ["pipe", "pipe", "ignore"],
+        timeout: LIMIT_MS,
+      })
       let output = ""
-      program.on("error", () => resolve({ notice: "Headway's guard is off: its program was not found." }))
+      program.on("error", () => resolve(FAILED))
       program.stdin.on("error", () => {})
       program.stdout.on("data", (data) => {
         output += data
       })
       program.on("close", () => {
         try {
-          resolve(JSON.parse(output || "{}"))
+          resolve(JSON.parse(output))
         } catch {
-          resolve(nothing)
+          resolve(FAILED)
         }
       })
       program.stdin.end(JSON.stringify(event))
     } catch {
-      resolve(nothing)
+      resolve(FAILED)
     }
   })
 
