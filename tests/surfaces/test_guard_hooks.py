@@ -124,6 +124,24 @@ def test_sessions_of_one_folder_have_their_own_plans_and_the_next_one_continues(
     )
 
 
+def test_a_sub_agent_has_a_plan_of_its_own_in_the_session(headway: Shell) -> None:
+    headway.ok("guard", "install", "claude-code")
+    headway.ok("guard", "add", "the notes exist", "--check-file", "notes.txt")
+    (headway.folder / "notes.txt").touch()
+    part = {"agent_id": "a7"}
+    send("claude-code", plan(headway.folder, ("Write a", "completed")))
+    send("claude-code", plan(headway.folder, ("Write a part", "pending")) | part)
+    refused = send("claude-code", stop(headway.folder) | part | {"hook_event_name": "SubagentStop"})
+    assert refused["reason"].splitlines()[:2] == ["You are not done: 1 item is open on your list.", "- #2 Write a part"]
+    assert send("claude-code", stop(headway.folder, again=False)) is None  # the assistant's own list has ended
+    (session,) = headway.json("guard", "status")["sessions"]
+    todos = {todo["subject"]: todo for todo in headway.json("todo", "list", "--all")["todos"]}
+    assert (session["refusals"], session["reason"], session["turn_id"]) == (1, refused["reason"], todos["Write a part"]["turn_id"])
+    assert {todo["conversation_id"] for todo in todos.values()} == {session["conversation_id"]}
+    assert todos["Write a part"]["agent_id"] == "claude-code/a7"
+    assert todos["Write a part"]["turn_id"] != todos["Write a"]["turn_id"]
+
+
 def break_database(folder: Path) -> None:
     for file in folder.glob(".headway/headway.db*"):
         file.unlink()

@@ -14,14 +14,15 @@ from headway.storage.transaction import Transaction
 
 EVENTS_LIMIT: Final = 200  # of a plan, among which refusals are counted
 ITEMS_LIMIT: Final = 500
+SUB_AGENTS_SHOWN: Final = 20
 
 
 class GuardedSession(NamedTuple):
     conversation: Conversation
-    turn_id: str | None  # its newest plan; None: it has none
-    outcome: str | None
+    turn_id: str | None  # the plan of the last refusal, or else the newest one; None: it has none
+    outcome: str | None  # of the newest plan
     open_items: list[Todo]
-    refusals: int  # of the newest plan
+    refusals: int  # of the newest plan, and of its sub-agents' plans
     reason: str  # of the last refusal
 
     def as_json(self) -> dict[str, Any]:
@@ -49,8 +50,10 @@ def describe_session(tx: Transaction, tenant_id: int, conversation: Conversation
     rows = todo_store.list_of_conversation(tx, tenant_id, conversation.id, ITEMS_LIMIT)
     last = conversation_store.find_last_plan(tx, tenant_id, conversation.id, "")
     open_items = [row for row in reversed(rows) if not row.ended or (row.agent_id == RULE_AGENT and row.proof == "broken")]
-    if last is None:
-        return GuardedSession(conversation, None, None, open_items, 0, "")
-    refused = event_store.list_newest(tx, tenant_id, "turn_id", last.id, ("refused",), EVENTS_LIMIT).events
-    reason = str(json.loads(refused[-1].data).get("reason", "")) if refused else ""
-    return GuardedSession(conversation, last.id, last.outcome, open_items, len(refused), reason)
+    sub_agents = {row.turn_id for row in rows if row.turn_id and row.agent_id.startswith(f"{conversation.client}/")}
+    plans = [*([last.id] if last else []), *sorted(sub_agents)[:SUB_AGENTS_SHOWN]]
+    windows = [event_store.list_newest(tx, tenant_id, "turn_id", plan, ("refused",), EVENTS_LIMIT) for plan in plans]
+    refused = sorted((event for window in windows for event in window.events), key=lambda event: event.seq)
+    newest: dict[str, Any] = json.loads(refused[-1].data) if refused else {"turn_id": last and last.id, "reason": ""}
+    outcome = last.outcome if last else None
+    return GuardedSession(conversation, newest["turn_id"], outcome, open_items, len(refused), newest["reason"])
