@@ -12,7 +12,6 @@ import pytest
 
 from headway.ledger import todo
 from headway.surfaces.web import static_files
-from headway.surfaces.web.page_routes import PAGE_PATHS
 from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
 from tests.tables import each_row
@@ -25,10 +24,6 @@ LARGEST_SCRIPT = 300
 
 def get(service: Service, path: str, **headers: str) -> httpx.Response:
     return httpx.get(f"{service.url}{path}", headers=headers, verify=False)
-
-
-def test_the_server_and_the_page_have_the_same_addresses() -> None:
-    assert re.findall(r'^  "(/.*)": \(\) => import', SCRIPTS["start.js"], re.MULTILINE) == list(PAGE_PATHS)
 
 
 @each_row(

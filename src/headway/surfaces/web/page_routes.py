@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.routing import HttpRoutes
-from headway.surfaces.web.static_files import StaticFile, load_site
+from headway.surfaces.web.static_files import FOLDER, StaticFile, load_site
 
 routes = HttpRoutes()
 
@@ -19,34 +19,20 @@ CACHE_FOREVER = "public, max-age=31536000, immutable"
 ALWAYS_REVALIDATE = "no-cache"
 API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
 NUMBER = re.compile("[0-9]{1,18}")
-NUMBERS = ("conversation_id", "todo_id", "goal_id", "request_id")
-PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}"), "file_id": re.compile("[0-9a-f]{32}")}
-PAGE_PATHS = (  # the page has the same list in start.js
-    "/",
-    "/c/{conversation_id}",
-    "/board",
-    "/todos/{todo_id}",
-    "/goals",
-    "/goals/{goal_id}",
-    "/inbox",
-    "/inbox/{request_id}",
-    "/approvals",
-    "/approvals/{request_id}",
-    "/questions/{request_id}",
-    "/files",
-    "/files/{file_id}",
-    "/memory",
-    "/compare/{turn_id}/{other}",
-    "/operations",
-    "/operations/{tab}",
-)
+PATTERNS = {  # of parameters that are not numbers
+    "file_id": re.compile("[0-9a-f]{32}"),
+    "other": re.compile(r"[\w-]{1,64}"),
+    "tab": re.compile("[a-z-]{1,32}"),
+    "turn_id": re.compile(r"[\w-]{1,64}"),
+}
+LISTED_PAGE = re.compile(r'^  "(/[^"]*)": \(\) => import', re.MULTILINE)  # in start.js, which has the page's addresses
 
 
 async def serve_page(request: Request) -> Response:
     """Serve the shell of the page, the same for every path. It contains no data, so it needs no session. What is at an address that
     exists only for another id, the page finds out itself."""
     parameters = request.path_params
-    exists = all(pattern.fullmatch(parameters[name]) for name, pattern in PATTERNS.items() if name in parameters)
+    exists = all(PATTERNS.get(name, NUMBER).fullmatch(value) for name, value in parameters.items())
     return build_shell_response(request, 200 if exists else 404)
 
 
@@ -57,7 +43,7 @@ def serve_missing_page(request: Request) -> Response | None:
     return build_shell_response(request, 404) if accepts_page and not is_api else None
 
 
-for path in PAGE_PATHS:
+for path in LISTED_PAGE.findall((FOLDER / "js" / "start.js").read_text(encoding="utf-8")):
     routes.get(path)(serve_page)
 
 

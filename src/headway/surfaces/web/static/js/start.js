@@ -14,7 +14,7 @@ const NUMBER = "(\\d{1,18})";
 // Parameters that are not numbers.
 const PARAMETERS = { file_id: "[0-9a-f]{32}", tab: "[a-z-]{1,32}", turn_id: "[\\w-]{1,64}", other: "[\\w-]{1,64}" };
 
-// The page's addresses; page_routes.py has the same list, and a test compares them. Each page is loaded when it is first opened.
+// The page's addresses, which the server reads here. Each page is loaded when it is first opened.
 // Its module exports `Page`, `TITLE` (its name in the navigation) and optionally `Sidebar`, which is shown below the navigation,
 // and `KEY`, if one page stays on screen while its address changes.
 const PAGES = Object.entries({
