@@ -29,7 +29,7 @@ from headway.ledger.goal import (
 )
 from headway.ledger.graphs.graph import find_cycle
 from headway.ledger.items.request_items import changes_file, split_request
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.run import MOST_DOLLARS, NANOS_PER_DOLLAR
 from headway.ledger.todo import write_checks
 
 MAX_SUB_GOALS: Final = 100
@@ -81,7 +81,7 @@ class PlannedSubGoal(Form):
     mode: SubGoalMode = "inline"
     role: Annotated[str, Field(description="Role of the sub-agent, in mode agent")] = "researcher"
     checks: Annotated[list[dict[str, Any]] | None, Field(description=CHECKS_HINT)] = None
-    cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: no limit")] = 0
+    cost_limit_usd: Annotated[float, Field(ge=0, le=MOST_DOLLARS, allow_inf_nan=False, description="0: no limit")] = 0
 
     @model_validator(mode="before")
     @classmethod

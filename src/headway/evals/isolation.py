@@ -18,7 +18,7 @@ from headway.evals.matrix import Attempt, MatrixCell
 from headway.evals.suite import Case, Suite
 from headway.ledger.errors import Invalid
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.run import to_nanos
 from headway.ledger.tiers import TierParameters
 from headway.outbound.addresses import is_host_allowed
 from headway.settings import Settings
@@ -77,7 +77,7 @@ def build_settings(settings: Settings, attempt: Attempt, home: Path, budget_usd:
         database_url=f"sqlite:///{home / 'headway.db'}",
         dispatch="",  # an external one would deliver the jobs to workers of another database
         workspace=workspace,
-        limits=settings.limits._replace(budget=int(budget_usd * NANOS_PER_DOLLAR)),
+        limits=settings.limits._replace(budget=to_nanos(budget_usd)),
         http_allow=case.http_allow,
         commands=case.commands,
         sandbox=settings.sandbox._replace(hidden=(*settings.sandbox.hidden, str(home), workspace)),

@@ -14,7 +14,7 @@ from headway.ledger.check import Check, parse_checks, refuse_operators_fields
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, SettingsError
 from headway.ledger.files.paths import split_path
 from headway.ledger.permission import Rule, build_rule
-from headway.ledger.run import TurnMode, TurnOutcome
+from headway.ledger.run import LEAST_DOLLARS, MOST_DOLLARS, TurnMode, TurnOutcome
 
 SUITE_LIMIT: Final = 10_000_000  # bytes
 CASES_LIMIT: Final = 1_000
@@ -211,7 +211,7 @@ FIELDS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "answers": take_strings,
     "policy": take_rules,
     "approve": take_strings,
-    "budget_usd": build_range(0.000001, 1_000_000),
+    "budget_usd": build_range(LEAST_DOLLARS, MOST_DOLLARS),
     "timeout_s": build_range(1, 86_400),
     "commands": take_strings,
     "http_allow": take_strings,

@@ -3,6 +3,7 @@
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.ledger.attachment import AttachmentInfo
+from headway.ledger.errors import Invalid
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit", "needs_live"]
@@ -15,10 +16,19 @@ REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which 
 SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
 MEBIBYTE: Final = 2**20
 NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
+LEAST_DOLLARS: Final = 0.000001  # of a limit or a budget; 0: none
+MOST_DOLLARS: Final = 1_000_000
 
 
 def to_dollars(nanos: int) -> float:
     return nanos / NANOS_PER_DOLLAR
+
+
+def to_nanos(dollars: float) -> int:
+    """Convert a limit or a budget to what is stored, or raise Invalid."""
+    if dollars and not LEAST_DOLLARS <= dollars <= MOST_DOLLARS:
+        raise Invalid(f"An amount of dollars must be from {LEAST_DOLLARS:f} to {MOST_DOLLARS:,}.")
+    return int(dollars * NANOS_PER_DOLLAR)
 
 
 class Run(NamedTuple):

@@ -3,7 +3,7 @@
 from headway.actions import halts, notices, spending
 from headway.actions.access import audit, quotas
 from headway.actions.operations import spending_history
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.run import to_nanos
 from headway.ledger.tenancy import AuditFilter
 from headway.operations.operation import Document, OperationCall, OperationHost, OperationTable
 from headway.operations.schemas import operators as schemas
@@ -54,7 +54,7 @@ def get_costs_history(call: OperationCall, query: schemas.HistoryQuery) -> Docum
 def set_cost_limit(call: OperationCall, body: schemas.CostLimit) -> Document:
     """Needs the admin scope, and the operator scope for more than the operator has set for the tenant or, without that, for each
     tenant."""
-    limit = int(body.limit_usd * NANOS_PER_DOLLAR)
+    limit = to_nanos(body.limit_usd)
     if call.tx.author == "operator":
         spending.set_limit(call.tx, call.tenant_id, limit)
     else:

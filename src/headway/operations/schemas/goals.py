@@ -9,14 +9,13 @@ from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PR
 from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.check import Author
 from headway.ledger.goal import Decision, GoalSort, GoalStatus, PauseKind
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.parsing.calendar_time import LATEST_SECOND
+from headway.ledger.run import LEAST_DOLLARS, MOST_DOLLARS, to_nanos
 from headway.ledger.text import SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import UNSET, write_checks
 from headway.operations.schemas.checks import NewChecks, list_checks
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
 from headway.operations.schemas.todos import CursorQuery, Id, PageQuery, QueryModel
-
-LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
 
 GoalDescription = Annotated[
     str,
@@ -29,9 +28,9 @@ GoalDescription = Annotated[
 ]
 GoalText = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is highest"), BeforeValidator(to_whole_number)]
-Budget = Annotated[float, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)]
+Budget = Annotated[float, Field(ge=LEAST_DOLLARS, le=MOST_DOLLARS, allow_inf_nan=False)]
 FutureTime = Annotated[
-    int, Field(ge=1, le=LATEST_DEADLINE_S, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
+    int, Field(ge=1, le=LATEST_SECOND, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
 ]
 PAUSE_KINDS = [kind for kind in get_args(PauseKind) if kind]
 
@@ -53,7 +52,7 @@ class NewGoalBody(StrictModel):
     checks: Annotated[NewChecks, Field(description="What must hold at its end")] = []
 
     def new_goal(self, by: Author) -> NewGoal:
-        budget = int((self.budget_usd or 0) * NANOS_PER_DOLLAR)
+        budget = to_nanos(self.budget_usd or 0)
         checks = write_checks(list_checks(self.checks), by)
         deadline_at = (self.deadline or 0) * 1000
         return NewGoal(self.description, self.success_criteria, self.priority, budget, deadline_at, self.repository, checks)
@@ -75,7 +74,7 @@ class GoalChange(StrictModel):
             description=UNSET if self.description is None else self.description,
             success_criteria=UNSET if self.success_criteria is None else self.success_criteria,
             priority=UNSET if self.priority is None else self.priority,
-            budget=int((self.budget_usd or 0) * NANOS_PER_DOLLAR) if "budget_usd" in given else UNSET,
+            budget=to_nanos(self.budget_usd or 0) if "budget_usd" in given else UNSET,
             deadline_at=(self.deadline or 0) * 1000 if "deadline" in given else UNSET,
         )
 

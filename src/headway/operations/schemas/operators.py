@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from headway.actions.operations.spending_history import MOST_DAYS
-from headway.ledger.run import SpendingGroup
+from headway.ledger.run import MOST_DOLLARS, SpendingGroup
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.operations.schemas.strict_model import StrictModel
@@ -19,7 +19,7 @@ class NewHalt(StrictModel):
 
 
 class CostLimit(StrictModel):
-    limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+    limit_usd: Annotated[float, Field(ge=0, le=MOST_DOLLARS, allow_inf_nan=False)]
 
 
 class HaltShape(BaseModel):

@@ -11,7 +11,7 @@ from headway.actions.operations import spending_history
 from headway.actions.operations.spending_history import MOST_DAYS
 from headway.ledger.cells import Cell
 from headway.ledger.errors import Invalid
-from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, SpendingGroup
+from headway.ledger.run import REHEARSAL_MODEL, SpendingGroup, to_nanos
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
@@ -34,7 +34,7 @@ def costs(invocation: Invocation, days: int | None, by: SpendingGroup | None, li
     """
     if limit_usd is not None:
         with invocation.open_ledger() as ledger:
-            ledger.write(spending.set_limit, int(limit_usd * NANOS_PER_DOLLAR))
+            ledger.write(spending.set_limit, to_nanos(limit_usd))
     if by is not None and days is None:
         raise Invalid("--by needs --days.")
     if days is not None:

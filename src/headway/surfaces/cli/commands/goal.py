@@ -13,7 +13,7 @@ from headway.actions.inspection.goal_forks import fork_goal as fork
 from headway.actions.people import goal_edits
 from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.goal import Decision, Goal, GoalFilter, GoalSort, GoalStatus
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.run import to_nanos
 from headway.ledger.text import to_one_line
 from headway.ledger.todo import UNSET, write_checks
 from headway.storage.transaction import Transaction
@@ -69,7 +69,7 @@ def add_goal(
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
     checks = write_checks(read_checks(check_fields), "operator")
-    cost = int((budget or 0) * NANOS_PER_DOLLAR)
+    cost = to_nanos(budget or 0)
     new_goal = NewGoal(text, criteria, priority, cost, repository=repository, checks=checks)
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
@@ -221,7 +221,7 @@ def edit_goal(
         description=UNSET if text is None else text,
         success_criteria=UNSET if criteria is None else criteria,
         priority=UNSET if priority is None else priority,
-        budget=0 if no_budget else UNSET if budget is None else int(budget * NANOS_PER_DOLLAR),
+        budget=0 if no_budget else UNSET if budget is None else to_nanos(budget),
     )
 
     def change(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
