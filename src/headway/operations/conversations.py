@@ -1,11 +1,14 @@
 """Operations on conversations: /conversations"""
 
+from typing import Annotated
+
 from headway.actions import conversations, turns
 from headway.actions.history import conversation_pages, timeline
 from headway.ledger.text import MAX_INTEGER
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
 from headway.operations.schemas import agents
 from headway.operations.schemas import conversations as schemas
+from headway.values.value import Meaning
 
 table = OperationTable("conversations")
 
@@ -22,7 +25,17 @@ def create_conversation(call: OperationCall, body: schemas.NewConversation) -> D
     return {"conversation": conversations.add(call.tx, call.tenant_id, body.title, body.key).as_json(), "turn_id": None}
 
 
-@table.add("GET /conversations", "List or search conversations, newest first", schemas.ManyConversations)
+@table.add(
+    "GET /conversations",
+    "List or search conversations, newest first",
+    page(
+        "conversations",
+        schemas.ListedConversation,
+        searched_all=Annotated[
+            bool, Meaning("False: the search stopped before the oldest conversation. It continues with `next_cursor`")
+        ],
+    ),
+)
 def list_conversations(call: OperationCall, query: schemas.ConversationsQuery) -> Document:
     if query.key is not None:
         return conversation_pages.list_by_key(call.tx, call.tenant_id, query.key).as_json()
@@ -59,7 +72,12 @@ def restore_conversation(call: OperationCall, conversation_id: int) -> Document:
     return {"conversation": conversations.restore(call.tx, call.tenant_id, conversation_id).as_json()}
 
 
-@table.add("GET /conversations/{conversation_id}/messages", "List messages, oldest first", agents.ManyMessages, errors=(404,))
+@table.add(
+    "GET /conversations/{conversation_id}/messages",
+    "List messages, oldest first",
+    many("messages", agents.MessageShape),
+    errors=(404,),
+)
 def list_conversation_messages(call: OperationCall, conversation_id: int, query: agents.MessagesQuery) -> Document:
     before = query.before or MAX_INTEGER
     messages = turns.list_messages(call.tx, call.tenant_id, conversation_id, query.limit, before)
@@ -69,7 +87,7 @@ def list_conversation_messages(call: OperationCall, conversation_id: int, query:
 @table.add(
     "GET /conversations/{conversation_id}/timeline",
     "List past events, oldest first, with the running turn and the event to stream from",
-    agents.OneTimeline,
+    one("timeline", agents.TimelineShape),
     errors=(404,),
 )
 def get_conversation_timeline(call: OperationCall, conversation_id: int, query: agents.TimelineQuery) -> Document:

@@ -3,19 +3,25 @@
 from headway.actions import dead_letters, jobs, views
 from headway.actions.operations import bulk, queue_state
 from headway.actions.operations.bulk import BulkSelection
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import job_queue as schemas
 from headway.operations.schemas.todos import Deleted
 
 table = OperationTable("engine")
 
+ONE_JOB = one("job", schemas.JobShape)
 
-@table.add("GET /queue", "Count the jobs that wait, run or are dead, and get the longest wait", schemas.OneQueue)
+
+@table.add(
+    "GET /queue",
+    "Count the jobs that wait, run or are dead, and get the longest wait",
+    AnswerShape("OneQueue", {"queue": schemas.JobQueueShape}),
+)
 def get_queue(call: OperationCall) -> Document:
     return {"queue": queue_state.build_queue(call.tx, call.tenant_id)}
 
 
-@table.add("GET /jobs", "List jobs, newest first", schemas.ManyJobs)
+@table.add("GET /jobs", "List jobs, newest first", page("jobs", schemas.JobShape))
 def list_jobs(call: OperationCall, query: schemas.JobsQuery) -> Document:
     return views.list_jobs(call.tx, call.tenant_id, query.state, query.limit, query.cursor, query.kind).as_json()
 
@@ -38,7 +44,7 @@ def get_job(call: OperationCall, job_id: str) -> Document:
 @table.add(
     "POST /jobs/{job_id}/retry",
     "Run a dead job again with the same context, or a delayed job now",
-    schemas.OneJob,
+    ONE_JOB,
     errors=(404, 409),
 )
 def retry_job(call: OperationCall, job_id: str) -> Document:
@@ -50,7 +56,7 @@ def retry_job(call: OperationCall, job_id: str) -> Document:
 @table.add(
     "POST /jobs/{job_id}/cancel",
     "Cancel a scheduled tool call, running or not yet started",
-    schemas.OneJob,
+    ONE_JOB,
     errors=(404, 409),
 )
 def cancel_job(call: OperationCall, job_id: str) -> Document:

@@ -7,14 +7,16 @@ from headway.actions.schedules import ScheduleChange, Timing
 from headway.agents.tools import scheduled
 from headway.ledger.errors import Invalid
 from headway.ledger.schedule import Schedule
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import engine as schemas
 from headway.operations.schemas.todos import CursorQuery, Deleted
 
 table = OperationTable("engine")
 
+ONE_SCHEDULE = one("schedule", schemas.ScheduleShape)
 
-@table.add("GET /schedules", "List schedules, by name", schemas.ManySchedules)
+
+@table.add("GET /schedules", "List schedules, by name", page("schedules", schemas.ScheduleShape))
 def list_schedules(call: OperationCall, query: CursorQuery) -> Document:
     return schedules.list_page(call.tx, call.tenant_id, query.limit, query.cursor).as_json()
 
@@ -35,7 +37,7 @@ def collect_work(body: schemas.NewSchedule | schemas.ScheduleChanges) -> dict[st
 @table.add(
     "PUT /schedules/{name}",
     "Create a schedule, or change the existing one",
-    schemas.OneSchedule,
+    ONE_SCHEDULE,
     errors=(404,),
     check=check_tool,
 )
@@ -47,7 +49,7 @@ def put_schedule(call: OperationCall, name: str, body: schemas.NewSchedule) -> D
 @table.add(
     "PATCH /schedules/{name}",
     "Change a schedule: its times, its work, its name, or whether it is paused",
-    schemas.OneSchedule,
+    ONE_SCHEDULE,
     errors=(404, 409),
     check=check_tool,
 )
@@ -80,7 +82,7 @@ def preview_schedule(call: OperationCall, query: schemas.PreviewQuery) -> Docume
     return {"times": [moment // 1000 for moment in times], "timezone": query.timezone}
 
 
-@table.add("GET /schedules/{name}", "Get a schedule", schemas.OneSchedule, errors=(404,))
+@table.add("GET /schedules/{name}", "Get a schedule", ONE_SCHEDULE, errors=(404,))
 def get_schedule(call: OperationCall, name: str) -> Document:
     return {"schedule": schedules.get(call.tx, call.tenant_id, name).as_json()}
 
@@ -91,16 +93,16 @@ def delete_schedule(call: OperationCall, name: str) -> Document:
     return {"deleted": True}
 
 
-@table.add("POST /schedules/{name}/pause", "Pause a schedule", schemas.OneSchedule, errors=(404, 409))
+@table.add("POST /schedules/{name}/pause", "Pause a schedule", ONE_SCHEDULE, errors=(404, 409))
 def pause_schedule(call: OperationCall, name: str) -> Document:
     return encode_schedule(call, schedules.pause(call.tx, call.tenant_id, name))
 
 
-@table.add("POST /schedules/{name}/resume", "Resume a schedule from now on", schemas.OneSchedule, errors=(404, 409))
+@table.add("POST /schedules/{name}/resume", "Resume a schedule from now on", ONE_SCHEDULE, errors=(404, 409))
 def resume_schedule(call: OperationCall, name: str) -> Document:
     return encode_schedule(call, schedules.resume(call.tx, call.tenant_id, name))
 
 
-@table.add("POST /schedules/{name}/run", "Run a schedule once, now", schemas.OneSchedule, errors=(404, 409))
+@table.add("POST /schedules/{name}/run", "Run a schedule once, now", ONE_SCHEDULE, errors=(404, 409))
 def run_schedule(call: OperationCall, name: str) -> Document:
     return encode_schedule(call, schedules.run_now(call.tx, call.tenant_id, name, call.host.settings.limits))

@@ -2,7 +2,7 @@
 
 from headway.actions.access import tokens
 from headway.ledger.tenancy import TokenFilter
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one
 from headway.operations.schemas import tokens as schemas
 
 table = OperationTable("tokens")
@@ -11,7 +11,7 @@ table = OperationTable("tokens")
 @table.add(
     "GET /tokens",
     "List the tokens and the active browser sessions of the tenant, newest first",
-    schemas.ManyAccessTokens,
+    AnswerShape("ManyAccessTokens", {"tokens": list[schemas.ListedAccessToken], "next_cursor": str | None}),
     right="manage_tokens",
 )
 def list_tokens(call: OperationCall, query: schemas.TokenQuery) -> Document:
@@ -47,7 +47,7 @@ def rotate_token(call: OperationCall, token_id: int, body: schemas.NewRotation) 
 @table.add(
     "DELETE /tokens/{token_id}",
     "Revoke a token with its sessions, or end a session",
-    schemas.OneAccessToken,
+    one("token", schemas.AccessTokenShape),
     errors=(404, 507),
     right="manage_tokens",
 )

@@ -4,7 +4,7 @@ from headway.actions import conversations, run_ends, turns
 from headway.actions.guard import stops
 from headway.actions.people import steering
 from headway.ledger.guard.values import StopRequest
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one
 from headway.operations.schemas import agents as schemas
 from headway.operations.schemas.todos import PageQuery
 
@@ -44,7 +44,7 @@ def cancel_turn(call: OperationCall, turn_id: str) -> Document:
 @table.add(
     "POST /turns/{turn_id}/stop",
     "Ask whether the agent of your own loop may stop: not while its plan is open or its checks fail, which run for this",
-    {200: schemas.OneStop},
+    {200: one("stop", schemas.StopShape)},
     errors=(404, 409),
 )
 def stop_turn(call: OperationCall, turn_id: str, body: schemas.NewStop) -> Document:
@@ -55,7 +55,7 @@ def stop_turn(call: OperationCall, turn_id: str, body: schemas.NewStop) -> Docum
 @table.add(
     "POST /turns/{turn_id}/messages",
     "Send a message to a running turn, whose agent reads it at its next step",
-    {202: schemas.OneSteering},
+    {202: one("message", schemas.SteeringShape)},
     errors=(404,),
 )
 def steer_turn(call: OperationCall, turn_id: str, body: schemas.NewSteering) -> Document:
@@ -65,7 +65,7 @@ def steer_turn(call: OperationCall, turn_id: str, body: schemas.NewSteering) -> 
 @table.add(
     "GET /turns/{turn_id}/messages",
     "List the messages that were sent to a turn while it ran, oldest first",
-    schemas.ManySteering,
+    AnswerShape("ManySteering", {"messages": list[schemas.SteeringShape]}),
     errors=(404,),
 )
 def list_turn_messages(call: OperationCall, turn_id: str, query: PageQuery) -> Document:

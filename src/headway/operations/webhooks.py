@@ -1,14 +1,21 @@
 """Operations on webhooks: /webhooks. They need an administrator's token, because addresses of receivers may contain secrets."""
 
 from headway.actions import webhooks
-from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.operation import Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import webhooks as schemas
 from headway.operations.schemas.todos import CursorQuery, Deleted
 
 table = OperationTable("webhooks")
 
+ONE_WEBHOOK = one("webhook", schemas.WebhookShape)
 
-@table.add("GET /webhooks", "List the webhooks of the tenant, newest first", schemas.ManyWebhooks, right="manage_webhooks")
+
+@table.add(
+    "GET /webhooks",
+    "List the webhooks of the tenant, newest first",
+    page("webhooks", schemas.WebhookShape),
+    right="manage_webhooks",
+)
 def list_webhooks(call: OperationCall, query: CursorQuery) -> Document:
     return webhooks.list_page(call.tx, call.tenant_id, query.limit, query.cursor)
 
@@ -27,7 +34,7 @@ def create_webhook(call: OperationCall, body: schemas.NewWebhookBody) -> Documen
     return {"webhook": view.as_json(), "secret": view.secret}
 
 
-@table.add("GET /webhooks/{webhook_id}", "Get a webhook", schemas.OneWebhook, errors=(404,), right="manage_webhooks")
+@table.add("GET /webhooks/{webhook_id}", "Get a webhook", ONE_WEBHOOK, errors=(404,), right="manage_webhooks")
 def get_webhook(call: OperationCall, webhook_id: str) -> Document:
     return {"webhook": webhooks.get(call.tx, call.tenant_id, webhook_id).as_json()}
 
@@ -35,7 +42,7 @@ def get_webhook(call: OperationCall, webhook_id: str) -> Document:
 @table.add(
     "PATCH /webhooks/{webhook_id}",
     "Change, pause or resume a webhook",
-    schemas.OneWebhook,
+    ONE_WEBHOOK,
     errors=(404,),
     right="manage_webhooks",
 )
@@ -69,7 +76,7 @@ def rotate_webhook(call: OperationCall, webhook_id: str, body: schemas.SecretRot
 @table.add(
     "POST /webhooks/{webhook_id}/replay",
     "Deliver the events after a number, again or for the first time",
-    schemas.OneWebhook,
+    ONE_WEBHOOK,
     errors=(404,),
     right="manage_webhooks",
 )

@@ -147,10 +147,6 @@ class MessageShape(BaseModel):
     ]
 
 
-class ManyMessages(BaseModel):
-    messages: list[MessageShape]
-
-
 class SteeringShape(BaseModel):
     id: int
     run_id: str
@@ -159,14 +155,6 @@ class SteeringShape(BaseModel):
     sender: Annotated[str, Field(description="The label of the sender's token")]
     created_at: int
     read_at: Annotated[int, Field(description="When the agent read it; 0: not yet")]
-
-
-class OneSteering(BaseModel):
-    message: SteeringShape
-
-
-class ManySteering(BaseModel):
-    messages: list[SteeringShape]
 
 
 class TurnAccepted(BaseModel):
@@ -251,10 +239,6 @@ class StopShape(BaseModel):
     incomplete: list[IncompleteItem]
 
 
-class OneStop(BaseModel):
-    stop: StopShape
-
-
 class TimelineEntry(BaseModel):
     seq: int
     kind: str
@@ -290,10 +274,6 @@ class TimelineShape(BaseModel):
     saying: Words | None
     turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]
     todos: QueueShape | None
-
-
-class OneTimeline(BaseModel):
-    timeline: TimelineShape
 
 
 class ToolShape(BaseModel):

@@ -94,9 +94,5 @@ class ViewShape(BaseModel):
     updated_at: int
 
 
-class OneView(BaseModel):
-    view: ViewShape
-
-
 class ManyViews(BaseModel):
     views: Annotated[list[ViewShape], Field(max_length=VIEWS_LIMIT)]

@@ -76,14 +76,6 @@ class ListedConversation(ConversationShape):
     excerpt: Annotated[str | None, Field(description="With `q`: the place in the newest message that has the words")] = None
 
 
-class ManyConversations(BaseModel):
-    conversations: list[ListedConversation]
-    next_cursor: str | None
-    searched_all: Annotated[
-        bool, Field(description="False: the search stopped before the oldest conversation. It continues with `next_cursor`")
-    ]
-
-
 class DeletedConversation(BaseModel):
     deleted: Literal[True]
     restorable_until: Annotated[int, Field(description="When its rows are deleted for good")]

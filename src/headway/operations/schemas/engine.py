@@ -135,15 +135,6 @@ class AgentShape(BaseModel):
     end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
 
 
-class OneAgent(BaseModel):
-    agent: AgentShape
-
-
-class ManyAgents(BaseModel):
-    agents: list[AgentShape]
-    next_cursor: str | None
-
-
 class StepCallShape(BaseModel):
     call_id: Annotated[str, Field(description="Empty for a writ")]
     tool: str
@@ -167,13 +158,6 @@ class AgentStepShape(BaseModel):
     output_tokens: int
 
 
-class ManySteps(BaseModel):
-    steps: list[AgentStepShape]
-    agents: Annotated[list[AgentShape], Field(description="The sub-agents that it started itself, oldest first; at most 100")]
-    next_after: Annotated[int | None, Field(description="`after` of the next page; null: this is the last one")]
-    pruned: Annotated[bool, Field(description="Whether the beginning of the transcript was deleted because of its age")]
-
-
 class ScheduleShape(BaseModel):
     """It has either `cron` and `timezone` or `every_s`, and one of `goal`, `message` and `tool`."""
 
@@ -191,12 +175,3 @@ class ScheduleShape(BaseModel):
     skipped: int
     created_at: int
     updated_at: int
-
-
-class OneSchedule(BaseModel):
-    schedule: ScheduleShape
-
-
-class ManySchedules(BaseModel):
-    schedules: list[ScheduleShape]
-    next_cursor: str | None

@@ -94,21 +94,6 @@ class FileShape(BaseModel):
     version: FileVersionShape
 
 
-class ManyFiles(BaseModel):
-    files: Annotated[
-        list[FileShape], Field(description="`version` is the newest one that the filters match, also if there is a newer one")
-    ]
-    next_cursor: str | None
-    searched_all: Annotated[
-        bool, Field(description="False: the search stopped before the oldest file. It continues with `next_cursor`")
-    ]
-
-
-class OneFile(BaseModel):
-    file: FileShape
-    versions: Annotated[list[FileVersionShape], Field(description="The newest first, at most 200")]
-
-
 class DiffLineShape(BaseModel):
     kind: Literal["same", "added", "deleted"]
     text: str

@@ -55,18 +55,9 @@ class JobLinks(BaseModel):
     role: str
 
 
-class OneJob(BaseModel):
-    job: JobShape
-
-
 class LinkedJob(BaseModel):
     job: JobShape
     links: Annotated[JobLinks | None, Field(description="null: the job runs no agent, as a scheduled tool call does")]
-
-
-class ManyJobs(BaseModel):
-    jobs: list[JobShape]
-    next_cursor: str | None
 
 
 class RefusedJob(BaseModel):
@@ -90,10 +81,6 @@ class JobQueueShape(BaseModel):
     counts: Annotated[list[JobCountShape], Field(description="Without completed and canceled jobs")]
     due: Annotated[int, Field(description="Jobs that could run now and wait for a worker")]
     oldest_due_s: Annotated[float, Field(description="How long the one has waited that has waited longest; 0: none waits")]
-
-
-class OneQueue(BaseModel):
-    queue: JobQueueShape
 
 
 class WorkerJob(BaseModel):

@@ -80,15 +80,3 @@ class MemoryShape(BaseModel):
     created_at: int
     updated_at: int
     origin: OriginShape
-
-
-class OneMemoryEntry(BaseModel):
-    entry: MemoryShape
-
-
-class ManyMemoryEntries(BaseModel):
-    entries: list[MemoryShape]
-    next_cursor: str | None
-    searched_all: Annotated[
-        bool, Field(description="False: the search stopped before the oldest entry. It continues with `next_cursor`")
-    ]

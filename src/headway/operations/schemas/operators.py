@@ -29,10 +29,6 @@ class HaltShape(BaseModel):
     by: Annotated[str, Field(description="Who halted: the label of a token, or `cli`")]
 
 
-class OneHalt(BaseModel):
-    halt: HaltShape
-
-
 InputTokens = Annotated[int, Field(description="Includes the cached tokens")]
 CachedTokens = Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
 CacheWriteTokens = Annotated[int, Field(description="The input tokens that were written to it")]
@@ -67,10 +63,6 @@ class CostsShape(BaseModel):
     unpriced: Annotated[
         list[str], Field(description="Configured models without a known price. Their calls cost 0, so the limit cannot stop them")
     ]
-
-
-class OneCosts(BaseModel):
-    costs: CostsShape
 
 
 FilterText = Annotated[str, Field(max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
@@ -108,10 +100,6 @@ class HistoryShape(BaseModel):
     rows: Annotated[list[DayTotals], Field(description="Days without calls have no row")]
 
 
-class OneHistory(BaseModel):
-    history: HistoryShape
-
-
 class AuditQuery(CursorQuery):
     action: Annotated[FilterText, Field(description="Such as `limit.set`, or `limit` for all of a kind")] = ""
     who: Annotated[FilterText, Field(description="A part of the author's name, in upper or lower case")] = ""
@@ -129,11 +117,6 @@ class AuditEntryShape(BaseModel):
     target: str
     old: Any
     new: Any
-
-
-class ManyAuditEntries(BaseModel):
-    entries: list[AuditEntryShape]
-    next_cursor: str | None
 
 
 class NoticesQuery(CursorQuery):
@@ -161,11 +144,6 @@ class NoticeShape(BaseModel):
     url: str
     created_at: int
     done_at: Annotated[int, Field(description="0: it is open")]
-
-
-class ManyNotices(BaseModel):
-    notices: list[NoticeShape]
-    next_cursor: str | None
 
 
 class SessionShape(BaseModel):

@@ -58,15 +58,6 @@ class ListedAccessToken(AccessTokenShape):
     current: Annotated[bool, Field(description="The caller's own token, or the one that its session was opened with")]
 
 
-class ManyAccessTokens(BaseModel):
-    tokens: list[ListedAccessToken]
-    next_cursor: str | None
-
-
-class OneAccessToken(BaseModel):
-    token: AccessTokenShape
-
-
 Secret = Annotated[
     str | None,
     Field(description="Shown once. Null in the answer to a repeated Idempotency-Key, because secrets are not stored"),

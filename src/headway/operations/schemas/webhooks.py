@@ -73,15 +73,6 @@ class WebhookShape(BaseModel):
     updated_at: int
 
 
-class OneWebhook(BaseModel):
-    webhook: WebhookShape
-
-
-class ManyWebhooks(BaseModel):
-    webhooks: list[WebhookShape]
-    next_cursor: str | None
-
-
 class WebhookWithSecret(BaseModel):
     webhook: WebhookShape
     secret: Annotated[
