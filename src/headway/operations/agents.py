@@ -10,14 +10,15 @@ from headway.operations.operation import AnswerShape, Document, OperationCall, O
 from headway.operations.schemas import agents as turn_schemas
 from headway.operations.schemas import engine as schemas
 from headway.operations.schemas.todos import PageQuery
+from headway.values import work as values_work
 from headway.values.value import Meaning
 
 table = OperationTable("engine")
 
-ONE_AGENT = one("agent", schemas.AgentShape)
+ONE_AGENT = one("agent", values_work.Agent)
 
 
-@table.add("GET /agents", "List agent runs, newest first", page("agents", schemas.AgentShape))
+@table.add("GET /agents", "List agent runs, newest first", page("agents", values_work.Agent))
 def list_agents(call: OperationCall, query: schemas.AgentsQuery) -> Document:
     run_filter = RunFilter(query.turn_id, query.goal_id)
     return views.list_agents(call.tx, call.tenant_id, run_filter, query.limit, query.cursor).as_json()
@@ -63,7 +64,7 @@ def list_agent_messages(call: OperationCall, run_id: str, query: PageQuery) -> D
     many(
         "steps",
         schemas.AgentStepShape,
-        agents=Annotated[list[schemas.AgentShape], Meaning("The sub-agents that it started itself, oldest first; at most 100")],
+        agents=Annotated[list[values_work.Agent], Meaning("The sub-agents that it started itself, oldest first; at most 100")],
         next_after=Annotated[int | None, Meaning("`after` of the next page; null: this is the last one")],
         pruned=Annotated[bool, Meaning("Whether the beginning of the transcript was deleted because of its age")],
     ),

@@ -8,6 +8,7 @@ from headway.ledger.text import MAX_INTEGER
 from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
 from headway.operations.schemas import agents
 from headway.operations.schemas import conversations as schemas
+from headway.values import turns as values_turns
 from headway.values.value import Meaning
 
 table = OperationTable("conversations")
@@ -75,7 +76,7 @@ def restore_conversation(call: OperationCall, conversation_id: int) -> Document:
 @table.add(
     "GET /conversations/{conversation_id}/messages",
     "List messages, oldest first",
-    many("messages", agents.MessageShape),
+    many("messages", values_turns.Message),
     errors=(404,),
 )
 def list_conversation_messages(call: OperationCall, conversation_id: int, query: agents.MessagesQuery) -> Document:

@@ -5,6 +5,7 @@ from typing import Annotated
 from headway.actions.files import views
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable
 from headway.operations.schemas import files as schemas
+from headway.values import files as values_files
 from headway.values.value import Meaning
 
 table = OperationTable("files")
@@ -17,7 +18,7 @@ table = OperationTable("files")
         "ManyFiles",
         {
             "files": Annotated[
-                list[schemas.FileShape], Meaning("`version` is the newest one that the filters match, also if there is a newer one")
+                list[values_files.File], Meaning("`version` is the newest one that the filters match, also if there is a newer one")
             ],
             "next_cursor": str | None,
             "searched_all": Annotated[
@@ -37,8 +38,8 @@ def list_files(call: OperationCall, query: schemas.FilesQuery) -> Document:
     AnswerShape(
         "OneFile",
         {
-            "file": schemas.FileShape,
-            "versions": Annotated[list[schemas.FileVersionShape], Meaning("The newest first, at most 200")],
+            "file": values_files.File,
+            "versions": Annotated[list[values_files.FileVersion], Meaning("The newest first, at most 200")],
         },
     ),
     errors=(404,),

@@ -6,10 +6,11 @@ from headway.actions.operations.bulk import BulkSelection
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import job_queue as schemas
 from headway.operations.schemas.todos import Deleted
+from headway.values import work as values_work
 
 table = OperationTable("engine")
 
-ONE_JOB = one("job", schemas.JobShape)
+ONE_JOB = one("job", values_work.Job)
 
 
 @table.add(
@@ -21,7 +22,7 @@ def get_queue(call: OperationCall) -> Document:
     return {"queue": queue_state.build_queue(call.tx, call.tenant_id)}
 
 
-@table.add("GET /jobs", "List jobs, newest first", page("jobs", schemas.JobShape))
+@table.add("GET /jobs", "List jobs, newest first", page("jobs", values_work.Job))
 def list_jobs(call: OperationCall, query: schemas.JobsQuery) -> Document:
     return views.list_jobs(call.tx, call.tenant_id, query.state, query.limit, query.cursor, query.kind).as_json()
 

@@ -10,13 +10,14 @@ from headway.ledger.schedule import Schedule
 from headway.operations.operation import Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import engine as schemas
 from headway.operations.schemas.todos import CursorQuery, Deleted
+from headway.values import work as values_work
 
 table = OperationTable("engine")
 
-ONE_SCHEDULE = one("schedule", schemas.ScheduleShape)
+ONE_SCHEDULE = one("schedule", values_work.Schedule)
 
 
-@table.add("GET /schedules", "List schedules, by name", page("schedules", schemas.ScheduleShape))
+@table.add("GET /schedules", "List schedules, by name", page("schedules", values_work.Schedule))
 def list_schedules(call: OperationCall, query: CursorQuery) -> Document:
     return schedules.list_page(call.tx, call.tenant_id, query.limit, query.cursor).as_json()
 

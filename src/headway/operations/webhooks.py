@@ -4,16 +4,17 @@ from headway.actions import webhooks
 from headway.operations.operation import Document, OperationCall, OperationTable, one, page
 from headway.operations.schemas import webhooks as schemas
 from headway.operations.schemas.todos import CursorQuery, Deleted
+from headway.values import operators as values_operators
 
 table = OperationTable("webhooks")
 
-ONE_WEBHOOK = one("webhook", schemas.WebhookShape)
+ONE_WEBHOOK = one("webhook", values_operators.Webhook)
 
 
 @table.add(
     "GET /webhooks",
     "List the webhooks of the tenant, newest first",
-    page("webhooks", schemas.WebhookShape),
+    page("webhooks", values_operators.Webhook),
     right="manage_webhooks",
 )
 def list_webhooks(call: OperationCall, query: CursorQuery) -> Document:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from headway.values.value import Value
+from headway.values.value import Meaning, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -12,12 +12,18 @@ class FileVersion(Value):
     """One state of a file, and who wrote it. Without `is_kept`, its content can no longer be read."""
 
     n: int
-    change: Literal["written", "changed", "deleted", "found"]
+    change: Annotated[
+        Literal["written", "changed", "deleted", "found"],
+        Meaning(
+            "`written`: by a tool. `changed`, `deleted`: the file after a program had run. `found`: the file before an agent wrote "
+            "it, if no version had that content"
+        ),
+    ]
     size: int = 0
-    sha256: str | None = None
-    media_type: str | None = None
-    is_kept: bool = False
-    renamed_from: str | None = None
+    sha256: Annotated[str | None, Meaning("null: deleted, or too large to read")] = None
+    media_type: Annotated[str | None, Meaning("`text/plain` for every text in UTF-8; null: not known")] = None
+    is_kept: Annotated[bool, Meaning("Whether the content can be read")] = False
+    renamed_from: Annotated[str | None, Meaning("The path that the file had before")] = None
     tool: str = ""
     role: str = ""
     run_id: str | None = None
@@ -34,8 +40,10 @@ class File(Value):
 
     id: str
     path: str
-    workspace: str = ""
-    latest: int = 0
+    workspace: Annotated[
+        str, Meaning("Empty: the tenant's. Otherwise a repository and its branch, or the folder of a conversation")
+    ] = ""
+    latest: Annotated[int, Meaning("The number of the newest version")] = 0
     version: FileVersion
     created_at: datetime
     updated_at: datetime

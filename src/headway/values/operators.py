@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.webhook import WebhookState
-from headway.values.value import Value
+from headway.values.value import Meaning, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -18,12 +19,14 @@ class Webhook(Value):
     conversation_id: int | None = None
     goal_id: int | None = None
     description: str = ""
-    state: WebhookState
+    state: Annotated[WebhookState, Meaning("`failed`: every attempt failed, and nothing is delivered until it is resumed")]
     paused: bool = False
-    after: int = 0
-    error: str | None = None
-    failures: int = 0
-    retry_at: datetime | None = None
+    after: Annotated[int, Meaning("Events up to this number were delivered or did not match")] = 0
+    error: Annotated[str | None, Meaning("Why the last attempt failed, until one succeeds")] = None
+    failures: Annotated[int, Meaning("Failed attempts in a row")] = 0
+    retry_at: Annotated[datetime | None, Meaning("When the next attempt is made, in epoch seconds; 0: it waits for no retry")] = (
+        None
+    )
     created_at: datetime
     updated_at: datetime
 
@@ -32,13 +35,13 @@ class Webhook(Value):
 class WebhookDelivery(Value):
     """One attempt to deliver an event. `error` is None if the receiver accepted it, `seq` is None for a test."""
 
-    message_id: str
-    seq: int | None = None
+    message_id: Annotated[str, Meaning("The header webhook-id")]
+    seq: Annotated[int | None, Meaning("The number of the event; null: a test")] = None
     type: str
     at: datetime
-    ms: int = 0
-    status: int | None = None
-    error: str | None = None
+    ms: Annotated[int, Meaning("How long it took, in milliseconds")] = 0
+    status: Annotated[int | None, Meaning("Of the receiver's answer; null: there was none")] = None
+    error: Annotated[str | None, Meaning("Null: it was accepted")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from headway.ledger.events import StreamedKind
 from headway.ledger.run import TurnMode, TurnOutcome
 from headway.ledger.tenancy import ConversationState, PlanSource, TurnStatus
 from headway.ledger.todo import Status
 from headway.values.todos import Todo
-from headway.values.value import Value
+from headway.values.value import Meaning, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -139,8 +139,17 @@ class Message(Value):
     turn_id: str
     role: Literal["user", "assistant"]
     content: str
-    kind: Literal["text", "closing", "stopped"] = "text"
-    attachments: tuple[FileInfo, ...] = ()
+    kind: Annotated[
+        Literal["text", "closing", "stopped"],
+        Meaning(
+            "`closing`: the runtime's own words, why a turn ended early and what is left. `stopped`: what an agent had said "
+            "when its turn was canceled"
+        ),
+    ] = "text"
+    attachments: Annotated[
+        tuple[Annotated[FileInfo, Meaning(schema="Attachment")], ...],
+        Meaning("Download them from /v1/turns/{turn_id}/attachments/{n}, numbered from 1"),
+    ] = ()
     created_at: datetime
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from headway.ledger.run import EffectState, RunStatus
-from headway.values.goals import AgentResult
-from headway.values.value import Value
+from headway.values.goals import AgentResult, Changes
+from headway.values.value import Meaning, Value
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
@@ -26,15 +26,22 @@ class Agent(Value):
     goal_id: int | None = None
     sub_goal_id: int | None = None
     depth: int = 0
-    result: str | AgentResult | None = None  # the answer of the agent that answers a turn, or what any other reported
+    result: Annotated[
+        str | AgentResult | None,
+        Meaning("The answer of a turn's main agent; the result of a sub-agent or a goal's main agent; null until it ends"),
+    ] = None
     iterations: int = 0
     limit: int = 0
-    changes: Mapping[str, Any] | None = None
+    changes: Annotated[Changes | None, Meaning("Only if it worked in a repository and has ended")] = None
     cost_usd: float = 0.0
-    retry_at: datetime | None = None
+    retry_at: Annotated[datetime | None, Meaning("When a failed call is retried, in epoch seconds; 0: no retry is scheduled")] = (
+        None
+    )
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None
+    start_ms: Annotated[int, Meaning("`created_at` in epoch milliseconds")] = 0
+    end_ms: Annotated[int, Meaning("`ended_at` in epoch milliseconds")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -84,15 +91,15 @@ class Job(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Schedule(Value):
-    """Work that starts again and again: a goal, a message or a tool call."""
+    """Work that starts again and again. It has `cron` and `timezone`, or `every_s`, and one of `goal`, `message` and `tool`."""
 
     name: str
-    cron: str | None = None
-    timezone: str | None = None
-    every_s: float | None = None
-    goal: Mapping[str, Any] | None = None
-    message: Mapping[str, Any] | None = None
-    tool: Mapping[str, Any] | None = None
+    cron: Annotated[str | None, Meaning(is_omitted=True)] = None
+    timezone: Annotated[str | None, Meaning(is_omitted=True)] = None
+    every_s: Annotated[float | None, Meaning(is_omitted=True)] = None
+    goal: Annotated[Mapping[str, Any] | None, Meaning(schema="ScheduledGoal", is_omitted=True)] = None
+    message: Annotated[Mapping[str, Any] | None, Meaning(schema="ScheduledMessage", is_omitted=True)] = None
+    tool: Annotated[Mapping[str, Any] | None, Meaning(schema="ScheduledTool", is_omitted=True)] = None
     paused: bool = False
     next_at: datetime | None = None
     last_at: datetime | None = None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger import attachment
-from headway.ledger.run import MessageKind, MessageRole, TurnMode, TurnOutcome
+from headway.ledger.run import TurnMode, TurnOutcome
 from headway.ledger.tenancy import PlanSource, TurnStatus
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT, Status
@@ -127,24 +127,6 @@ class AttachmentShape(BaseModel):
     name: str
     media_type: str
     size: Annotated[int, Field(description="In bytes")]
-
-
-class MessageShape(BaseModel):
-    id: int
-    turn_id: str
-    role: MessageRole
-    content: str
-    created_at: int
-    kind: Annotated[
-        MessageKind,
-        Field(
-            description="`closing`: the runtime's own words, why a turn ended early and what is left. "
-            "`stopped`: what an agent had said when its turn was canceled"
-        ),
-    ]
-    attachments: Annotated[
-        list[AttachmentShape], Field(description="Download them from /v1/turns/{turn_id}/attachments/{n}, numbered from 1")
-    ]
 
 
 class SteeringShape(BaseModel):

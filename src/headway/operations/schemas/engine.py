@@ -6,13 +6,11 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
-from headway.ledger.run import EffectState, RunStatus
+from headway.ledger.run import EffectState
 from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.operations.schemas.agents import ChangesShape
 from headway.operations.schemas.goals import GoalDescription, GoalText, Priority
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import CursorQuery, Id, ListId, Name, QueryModel
-from headway.values.goals import AgentResult
 
 
 class AgentsQuery(CursorQuery):
@@ -106,35 +104,6 @@ class SchedulePreview(BaseModel):
     timezone: str
 
 
-class AgentShape(BaseModel):
-    id: str
-    parent_run_id: str | None
-    conversation_id: int
-    turn_id: str | None
-    goal_id: int | None
-    sub_goal_id: int | None
-    role: str
-    task: str
-    depth: int
-    status: RunStatus
-    result: Annotated[
-        str | AgentResult | None,
-        Field(
-            description="The answer of a turn's main agent; the result of a sub-agent or a goal's main agent; null until it ends"
-        ),
-    ]
-    iterations: int
-    limit: int
-    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
-    cost_usd: float
-    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
-    created_at: int
-    updated_at: int
-    ended_at: int
-    start_ms: Annotated[int, Field(description="`created_at` in epoch milliseconds")]
-    end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
-
-
 class StepCallShape(BaseModel):
     call_id: Annotated[str, Field(description="Empty for a writ")]
     tool: str
@@ -156,22 +125,3 @@ class AgentStepShape(BaseModel):
     calls: list[StepCallShape]
     input_tokens: int
     output_tokens: int
-
-
-class ScheduleShape(BaseModel):
-    """It has either `cron` and `timezone` or `every_s`, and one of `goal`, `message` and `tool`."""
-
-    name: str
-    cron: str | None = None
-    timezone: str | None = None
-    every_s: float | None = None
-    goal: ScheduledGoal | None = None
-    message: ScheduledMessage | None = None
-    tool: ScheduledTool | None = None
-    paused: bool
-    next_at: int
-    last_at: int
-    last_job: str | None
-    skipped: int
-    created_at: int
-    updated_at: int

@@ -9,6 +9,7 @@ from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
 from headway.ledger.wording.words import QUERY_LIMIT
 from headway.operations.schemas.strict_model import to_whole_number
 from headway.operations.schemas.todos import CursorQuery, Id, Name, QueryModel
+from headway.values import files as values_files
 
 VersionNumber = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
 
@@ -58,42 +59,6 @@ class DiffQuery(QueryModel):
 # Answers
 
 
-class FileVersionShape(BaseModel):
-    n: int
-    change: Annotated[
-        Literal["written", "changed", "deleted", "found"],
-        Field(
-            description="`written`: by a tool. `changed`, `deleted`: the file after a program had run. `found`: the file before an "
-            "agent wrote it, if no version had that content"
-        ),
-    ]
-    size: int
-    sha256: Annotated[str | None, Field(description="null: deleted, or too large to read")]
-    media_type: Annotated[str | None, Field(description="`text/plain` for every text in UTF-8; null: not known")]
-    is_kept: Annotated[bool, Field(description="Whether the content can be read")]
-    renamed_from: Annotated[str | None, Field(description="The path that the file had before")]
-    at: int
-    tool: str
-    role: str
-    run_id: str | None
-    turn_id: str | None
-    goal_id: int | None
-    sub_goal_id: int | None
-    conversation_id: int | None
-
-
-class FileShape(BaseModel):
-    id: str
-    workspace: Annotated[
-        str, Field(description="Empty: the tenant's. Otherwise a repository and its branch, or the folder of a conversation")
-    ]
-    path: str
-    latest: Annotated[int, Field(description="The number of the newest version")]
-    created_at: int
-    updated_at: int
-    version: FileVersionShape
-
-
 class DiffLineShape(BaseModel):
     kind: Literal["same", "added", "deleted"]
     text: str
@@ -111,9 +76,9 @@ class HunkShape(BaseModel):
 class FileDiff(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
-    file: FileShape
-    from_: Annotated[FileVersionShape | None, Field(alias="from", description="null: the file did not exist")]
-    to: FileVersionShape
+    file: values_files.File
+    from_: Annotated[values_files.FileVersion | None, Field(alias="from", description="null: the file did not exist")]
+    to: values_files.FileVersion
     is_equal: bool
     obstacle: Annotated[Obstacle | None, Field(description="Why the versions cannot be compared by lines")]
     added: Annotated[int | None, Field(description="Lines; null if they cannot be compared")]

@@ -1,6 +1,6 @@
 """Schemas of jobs, the queue and the processes that work on it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -8,6 +8,7 @@ from headway.actions.operations.bulk import BULK_LIMIT
 from headway.ledger.job import JobState
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import CURSOR_DESCRIPTION, CursorQuery, Name
+from headway.values import work as values_work
 
 
 class JobsQuery(CursorQuery):
@@ -28,21 +29,6 @@ class BulkChange(StrictModel):
 # Answers
 
 
-class JobShape(BaseModel):
-    id: str
-    kind: str
-    state: JobState
-    attempts: int
-    max_attempts: int
-    error: str | None
-    errors: list[str]
-    payload: dict[str, Any]
-    result: Any
-    due_at: int
-    created_at: int
-    updated_at: int
-
-
 class JobLinks(BaseModel):
     """The agent run that has the job's id, and what it works for."""
 
@@ -56,7 +42,7 @@ class JobLinks(BaseModel):
 
 
 class LinkedJob(BaseModel):
-    job: JobShape
+    job: values_work.Job
     links: Annotated[JobLinks | None, Field(description="null: the job runs no agent, as a scheduled tool call does")]
 
 

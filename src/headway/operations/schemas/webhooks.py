@@ -7,8 +7,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 from headway.actions.webhooks import DEFAULT_OVERLAP_S, MAX_OVERLAP_S
 from headway.ledger.parsing.web_address import URL_LIMIT
 from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
-from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT, MAX_RECENT, NewWebhook, WebhookChange, WebhookState
+from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT, MAX_RECENT, NewWebhook, WebhookChange
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
+from headway.values import operators as values_operators
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Begins with https://")]
 Kinds = Annotated[
@@ -54,45 +55,16 @@ class ReplayStart(StrictModel):
     after: Annotated[Number, Field(description="Events after this number are delivered, again or for the first time")]
 
 
-class WebhookShape(BaseModel):
-    id: str
-    url: str
-    kinds: list[str]
-    conversation_id: int | None
-    goal_id: int | None
-    description: str
-    state: Annotated[
-        WebhookState, Field(description="`failed`: every attempt failed, and nothing is delivered until it is resumed")
-    ]
-    paused: bool
-    after: Annotated[int, Field(description="Events up to this number were delivered or did not match")]
-    error: Annotated[str | None, Field(description="Why the last attempt failed, until one succeeds")]
-    failures: Annotated[int, Field(description="Failed attempts in a row")]
-    retry_at: Annotated[int, Field(description="When the next attempt is made, in epoch seconds; 0: it waits for no retry")]
-    created_at: int
-    updated_at: int
-
-
 class WebhookWithSecret(BaseModel):
-    webhook: WebhookShape
+    webhook: values_operators.Webhook
     secret: Annotated[
         str | None, Field(description="Begins with whsec_. Shown once; null in the answer to a repeated Idempotency-Key")
     ]
 
 
-class WebhookDeliveryShape(BaseModel):
-    message_id: Annotated[str, Field(description="The header webhook-id")]
-    seq: Annotated[int | None, Field(description="The number of the event; null: a test")]
-    type: str
-    at: int
-    ms: Annotated[int, Field(description="How long it took, in milliseconds")]
-    status: Annotated[int | None, Field(description="Of the receiver's answer; null: there was none")]
-    error: Annotated[str | None, Field(description="Null: it was accepted")]
-
-
 class OneDelivery(BaseModel):
-    delivery: WebhookDeliveryShape
+    delivery: values_operators.WebhookDelivery
 
 
 class ManyDeliveries(BaseModel):
-    deliveries: Annotated[list[WebhookDeliveryShape], Field(max_length=MAX_RECENT)]
+    deliveries: Annotated[list[values_operators.WebhookDelivery], Field(max_length=MAX_RECENT)]
