@@ -8,10 +8,11 @@ from headway.ledger.tenancy import AuditFilter
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationHost, OperationTable, one, page
 from headway.operations.schemas import operators as schemas
 from headway.operations.schemas.installation import QuotaUse
+from headway.values.work import Costs
 
 table = OperationTable("operator")
 
-ONE_COSTS = one("costs", schemas.CostsShape)
+ONE_COSTS = one("costs", Costs)
 ONE_HALT = one("halt", schemas.HaltShape)
 
 

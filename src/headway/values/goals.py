@@ -9,10 +9,8 @@ from headway.ledger.check import Proof
 from headway.ledger.goal import Divergence, GoalSource, GoalStatus, PauseKind, SubGoalMode, SubGoalStatus
 from headway.ledger.run import RunStatus
 from headway.values.todos import PROOF, Checks
-from headway.values.turns import Wait
+from headway.values.turns import Changes, Wait
 from headway.values.value import Meaning, Value
-
-Changes = Annotated[Mapping[str, Any], Meaning(schema="Changes")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -12,6 +12,8 @@ from headway.ledger.todo import Status
 from headway.values.todos import Todo
 from headway.values.value import Meaning, Value
 
+Changes = Annotated[Mapping[str, Any], Meaning(schema="Changes")]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Usage(Value):
@@ -19,7 +21,7 @@ class Usage(Value):
     cache."""
 
     input_tokens: int = 0
-    cached_tokens: int = 0
+    cached_tokens: Annotated[int, Meaning("The input tokens that were read from the provider's prompt cache")] = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
 
@@ -47,26 +49,44 @@ class IncompleteTodo(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ForkOrigin(Value):
+    """The turn that a turn is a fork of."""
+
+    turn_id: str
+    at: Annotated[int, Meaning("How many of its steps were copied")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Turn(Value):
     """One message and everything that agents do until it is answered."""
 
     id: str
     conversation_id: int
-    status: TurnStatus
+    status: Annotated[TurnStatus, Meaning("`waiting`: an agent of the turn waits for a person")]
     outcome: TurnOutcome | None = None
     request: str = ""
     mode: TurnMode = "plan"
-    answer: str | None = None
-    error: str | None = None
+    answer: Annotated[str | None, Meaning("The final answer; null until it has finished")] = None
+    error: Annotated[str | None, Meaning("Why it failed")] = None
     waiting_for: Wait | None = None
     iterations: int = 0
     limit: int = 0
-    incomplete: tuple[IncompleteTodo, ...] = ()
-    plan_source: PlanSource | None = None
-    models: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    duration_s: float = 0.0
-    changes: Mapping[str, Any] | None = None
+    resubmissions: int = 0
+    incomplete: tuple[Annotated[IncompleteTodo, Meaning(schema="IncompleteItem")], ...] = ()
+    forked_from: Annotated[ForkOrigin | None, Meaning("The turn that it is a fork of")] = None
+    retry_at: Annotated[datetime | None, Meaning("When a failed call is retried, in epoch seconds; 0: no retry is scheduled")] = (
+        None
+    )
+    plan_source: Annotated[
+        PlanSource | None,
+        Meaning("Who made its plan; request: Headway, from the request; null: it has none, or this was not recorded"),
+    ] = None
+    models: Annotated[tuple[str, ...], Meaning("The models that its agents have asked, in order of the first call")] = ()
+    usage: Annotated[Usage, Meaning("Of the turn's model calls so far, those of its sub-agents included")] = field(
+        default_factory=Usage
+    )
+    duration_s: Annotated[float, Meaning("0 until it has ended")] = 0.0
+    changes: Annotated[Changes | None, Meaning("Only if it worked in a repository and has ended")] = None
     started_at: datetime
     ended_at: datetime | None = None
 

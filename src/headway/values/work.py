@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from headway.ledger.run import EffectState, RunStatus
-from headway.values.goals import AgentResult, Changes
+from headway.values.goals import AgentResult
+from headway.values.turns import Changes
 from headway.values.value import Meaning, Value
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
@@ -123,15 +124,33 @@ class Note(Value):
     updated_at: datetime
 
 
+InputTokens = Annotated[int, Meaning("Includes the cached tokens")]
+CachedTokens = Annotated[int, Meaning("The input tokens that were read from the provider's prompt cache")]
+CacheWriteTokens = Annotated[int, Meaning("The input tokens that were written to it")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelCosts(Value):
     """What the calls of one model used and cost."""
 
     model: str
     calls: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
+    input_tokens: InputTokens = 0
+    cached_tokens: CachedTokens = 0
+    cache_write_tokens: CacheWriteTokens = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RunCosts(Value):
+    """What the model calls of one agent used and cost."""
+
+    run_id: str
+    calls: int = 0
+    input_tokens: InputTokens = 0
+    cached_tokens: CachedTokens = 0
+    cache_write_tokens: CacheWriteTokens = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
 
@@ -144,4 +163,7 @@ class Costs(Value):
     limit_usd: float
     window_s: int
     by_model: tuple[ModelCosts, ...] = ()
-    unpriced: tuple[str, ...] = ()
+    by_run: tuple[RunCosts, ...] = ()
+    unpriced: Annotated[
+        tuple[str, ...], Meaning("Configured models without a known price. Their calls cost 0, so the limit cannot stop them")
+    ] = ()

@@ -7,13 +7,12 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger import attachment
-from headway.ledger.run import TurnMode, TurnOutcome
-from headway.ledger.tenancy import PlanSource, TurnStatus
+from headway.ledger.run import TurnMode
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT, Status
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
-from headway.values.turns import Wait
+from headway.values import turns as values_turns
 
 MAX_WAIT_S = 300
 BASE64_SCHEMA = {
@@ -149,13 +148,6 @@ class IncompleteItem(BaseModel):
     status: Status
 
 
-class UsageShape(BaseModel):
-    input_tokens: int
-    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
-    output_tokens: int
-    cost_usd: float
-
-
 class FileChangeShape(BaseModel):
     path: str
     added: Annotated[int | None, Field(description="Lines; null for a binary file")]
@@ -176,41 +168,8 @@ class ChangesShape(BaseModel):
     diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
 
 
-class ForkOrigin(BaseModel):
-    turn_id: str
-    at: Annotated[int, Field(description="How many of its steps were copied")]
-
-
-class TurnShape(BaseModel):
-    id: str
-    conversation_id: int
-    request: str
-    mode: TurnMode
-    status: Annotated[TurnStatus, Field(description="`waiting`: an agent of the turn waits for a person")]
-    waiting_for: Wait | None
-    iterations: int
-    limit: int
-    resubmissions: int
-    outcome: TurnOutcome | None
-    answer: Annotated[str | None, Field(description="The final answer; null until it has finished")]
-    error: Annotated[str | None, Field(description="Why it failed")]
-    incomplete: list[IncompleteItem]
-    forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
-    plan_source: Annotated[
-        PlanSource | None,
-        Field(description="Who made its plan; request: Headway, from the request; null: it has none, or this was not recorded"),
-    ]
-    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
-    models: Annotated[list[str], Field(description="The models that its agents have asked, in order of the first call")]
-    usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
-    duration_s: Annotated[float, Field(description="0 until it has ended")]
-    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
-    started_at: int
-    ended_at: int
-
-
 class OneTurn(BaseModel):
-    turn: TurnShape
+    turn: values_turns.Turn
 
 
 class StopShape(BaseModel):
@@ -252,7 +211,7 @@ class Words(BaseModel):
 class TimelineShape(BaseModel):
     seq: Annotated[int, Field(description="Number of the last event in the log; newer events come after it")]
     entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
-    running: Annotated[TurnShape | None, Field(description="The turn that an agent is answering")]
+    running: Annotated[values_turns.Turn | None, Field(description="The turn that an agent is answering")]
     saying: Words | None
     turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]
     todos: QueueShape | None

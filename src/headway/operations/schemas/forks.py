@@ -6,11 +6,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.operations.schemas.agents import ForkOrigin, TurnShape, UsageShape
 from headway.operations.schemas.conversations import ConversationShape
 from headway.operations.schemas.goals import GoalDescription
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
 from headway.operations.schemas.todos import Id, Name
+from headway.values import turns as values_turns
 
 ForkMessage = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 ModelName = Annotated[
@@ -60,7 +60,7 @@ class GoalToFork(StrictModel):
 
 class ForkedConversation(BaseModel):
     conversation: ConversationShape
-    turn: TurnShape
+    turn: values_turns.Turn
 
 
 class ComparedItem(BaseModel):
@@ -75,13 +75,13 @@ class ComparedTurn(BaseModel):
     request: str
     status: str
     outcome: str | None
-    forked_from: ForkOrigin | None
+    forked_from: values_turns.ForkOrigin | None
     role: str | None
     models: list[str]
     steps: int
     answer: str
     plan: list[ComparedItem]
-    usage: UsageShape
+    usage: values_turns.Usage
     duration_s: float
 
 

@@ -34,37 +34,6 @@ CachedTokens = Annotated[int, Field(description="The input tokens that were read
 CacheWriteTokens = Annotated[int, Field(description="The input tokens that were written to it")]
 
 
-class ModelCosts(BaseModel):
-    model: str
-    calls: int
-    input_tokens: InputTokens
-    cached_tokens: CachedTokens
-    cache_write_tokens: CacheWriteTokens
-    output_tokens: int
-    cost_usd: float
-
-
-class RunCosts(BaseModel):
-    run_id: str
-    calls: int
-    input_tokens: InputTokens
-    cached_tokens: CachedTokens
-    cache_write_tokens: CacheWriteTokens
-    output_tokens: int
-    cost_usd: float
-
-
-class CostsShape(BaseModel):
-    spent_usd: float
-    limit_usd: float
-    window_s: int
-    by_model: list[ModelCosts]
-    by_run: list[RunCosts]
-    unpriced: Annotated[
-        list[str], Field(description="Configured models without a known price. Their calls cost 0, so the limit cannot stop them")
-    ]
-
-
 FilterText = Annotated[str, Field(max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 
 
