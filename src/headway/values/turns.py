@@ -40,7 +40,7 @@ class Wait(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class IncompleteTodo(Value):
+class IncompleteItem(Value):
     """An item of a turn's plan that is still open."""
 
     id: int
@@ -72,7 +72,7 @@ class Turn(Value):
     iterations: int = 0
     limit: int = 0
     resubmissions: int = 0
-    incomplete: tuple[Annotated[IncompleteTodo, Meaning(schema="IncompleteItem")], ...] = ()
+    incomplete: tuple[IncompleteItem, ...] = ()
     forked_from: Annotated[ForkOrigin | None, Meaning("The turn that it is a fork of")] = None
     retry_at: Annotated[datetime | None, Meaning("When a failed call is retried, in epoch seconds; 0: no retry is scheduled")] = (
         None
@@ -99,7 +99,7 @@ class StopDecision(Value):
     reason: str = ""  # for the agent, if it may not
     notice: str = ""  # for the person, if something is open nevertheless
     refusals: int = 0  # in a row, without progress
-    incomplete: tuple[IncompleteTodo, ...] = ()
+    incomplete: tuple[IncompleteItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -143,12 +143,12 @@ class Conversation(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FileInfo(Value):
+class Attachment(Value):
     """A file that came with a message."""
 
     name: str
     media_type: str
-    size: int
+    size: Annotated[int, Meaning("In bytes")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -167,7 +167,7 @@ class Message(Value):
         ),
     ] = "text"
     attachments: Annotated[
-        tuple[Annotated[FileInfo, Meaning(schema="Attachment")], ...],
+        tuple[Attachment, ...],
         Meaning("Download them from /v1/turns/{turn_id}/attachments/{n}, numbered from 1"),
     ] = ()
     created_at: datetime

@@ -9,7 +9,7 @@ from headway.agents.mcp.config import ServerStatus
 from headway.ledger import attachment
 from headway.ledger.run import TurnMode
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.ledger.todo import DEFAULT_AGENT, Status
+from headway.ledger.todo import DEFAULT_AGENT
 from headway.operations.schemas.strict_model import StrictModel
 from headway.operations.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
 from headway.values import turns as values_turns
@@ -122,12 +122,6 @@ class WaitQuery(QueryModel):
 # Answers
 
 
-class AttachmentShape(BaseModel):
-    name: str
-    media_type: str
-    size: Annotated[int, Field(description="In bytes")]
-
-
 class SteeringShape(BaseModel):
     id: int
     run_id: str
@@ -140,12 +134,6 @@ class SteeringShape(BaseModel):
 
 class TurnAccepted(BaseModel):
     turn_id: str
-
-
-class IncompleteItem(BaseModel):
-    id: int
-    title: str
-    status: Status
 
 
 class FileChangeShape(BaseModel):
@@ -177,7 +165,7 @@ class StopShape(BaseModel):
     reason: Annotated[str, Field(description="For the agent, if it may not stop: what is open, and which checks failed")]
     notice: Annotated[str, Field(description="For the person, if something is open nevertheless")]
     refusals: Annotated[int, Field(description="How often in a row it was not allowed to stop, without progress")]
-    incomplete: list[IncompleteItem]
+    incomplete: list[values_turns.IncompleteItem]
 
 
 class TimelineEntry(BaseModel):
