@@ -122,7 +122,7 @@ def build_twin(source: str, name: str) -> str:
     body = "\n\n".join((*aliases, *classes))
     used = set(re.findall(r"\w+", body))
     imports = [text for node in module.body if isinstance(node, ast.ImportFrom) if (text := keep_used(node, used))]
-    own = f"from headway.library.namespaces import {name}\nfrom headway.library.portal import Portal\n"
+    own = f"from headway.library.namespaces import {name}\nfrom headway.library.loop_runner import LoopRunner\n"
     head = f'"""Methods without `await`. Written by hatch_build.py from namespaces/{name}.py."""\n\n'
     return head + "\n".join(imports) + "\n" + own + "\n\n" + body + "\n"
 
@@ -139,8 +139,8 @@ def build_class(node: ast.ClassDef, module: str) -> str:
         if isinstance(method, ast.AsyncFunctionDef | ast.FunctionDef) and not method.name.startswith("_")
     ]
     start = f"class Sync{node.name}:\n    {quote(node)}\n"
-    build = f"    def __init__(self, portal: Portal, source: {module}.{node.name}) -> None:\n"
-    return "\n\n".join((start, build + "        self._portal = portal\n        self._source = source\n", *methods))
+    build = f"    def __init__(self, loop_runner: LoopRunner, source: {module}.{node.name}) -> None:\n"
+    return "\n\n".join((start, build + "        self._loop_runner = loop_runner\n        self._source = source\n", *methods))
 
 
 def quote(node: ast.ClassDef | ast.AsyncFunctionDef | ast.FunctionDef) -> str:
@@ -154,7 +154,7 @@ def build_method(method: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     call = f"self._source.{method.name}({', '.join(given)})"
     returned = ast.unparse(method.returns) if method.returns else "None"
     is_iterator = returned.startswith("AsyncIterator[")
-    result = f"return self._portal.{'iterate' if is_iterator else 'run'}({call})"
+    result = f"return self._loop_runner.{'iterate' if is_iterator else 'run'}({call})"
     head = f"def {method.name}({ast.unparse(arguments)}) -> {returned.replace('AsyncIterator', 'Iterator')}:"
     return f"    {head}\n        {quote(method)}\n        {result}\n"
 

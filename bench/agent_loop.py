@@ -12,8 +12,8 @@ from typing import Any
 from bench.harness import Measurements, Pace, Workshop, at_most, benchmark, growing, in_turns, progress
 from bench.peer import LANGCHAIN, PYDANTIC_AI, Peer
 from bench.peers.errand import REQUEST, call, milliseconds
-from headway.actions import conversations
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
 
 FEW, MANY = 10, 50
 ROUNDS = 9
@@ -65,7 +65,9 @@ class Ours:
         return milliseconds((iterations + 1) * at_once, lambda: self.loop.run_until_complete(self.turns(conversation_ids)))
 
     async def conversation(self) -> int:
-        conversation = await self.headway.database.of(self.tenant.id).write(partial(conversations.add, tenant_id=self.tenant.id))
+        conversation = await self.headway.database.of(self.tenant.id).write(
+            partial(conversations.add_conversation, tenant_id=self.tenant.id)
+        )
         return conversation.id
 
     async def turns(self, conversation_ids: list[int]) -> None:

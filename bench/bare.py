@@ -8,8 +8,7 @@ import apsw
 
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
-from headway.storage.id_ranges import TAKE, build_insert
-from headway.storage.logged_transaction import INSERT_EVENT
+from headway.storage.logged_transaction import INSERT_EVENT, TAKE, build_insert
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.stores.todos import TODOS, build_append_to_list, build_todo
 from headway.storage.transaction import Transaction, Work

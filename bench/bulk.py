@@ -7,7 +7,7 @@ from typing import NamedTuple
 import apsw
 
 from bench import bare
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
 from headway.storage.direct import DirectDatabase
 
 # :n conversations with :each todos. The first :ended of each have ended, the others are pending.
@@ -52,7 +52,7 @@ class Ledger(NamedTuple):
 
 def new_ledger(path: Path) -> Ledger:
     with DirectDatabase(f"sqlite:///{path}") as database:
-        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        tenant_id = database.write(partial(tenants.add_tenant, name="acme")).id
         database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
         return Ledger(str(path), tenant_id, [])
 

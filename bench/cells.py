@@ -7,7 +7,7 @@ from bench import bare
 from bench.agent_loop import Ours as Loop
 from bench.harness import Measurements, Workshop, at_most, benchmark, in_turns
 from bench.postgres import CALLERS, find_server, new_database, read_cpu_s
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.cells import moving
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells, CellUrls, prepare_cells

@@ -16,9 +16,10 @@ from bench.bulk import new_ledger
 from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns, rate
 from bench.peer import LANGGRAPH
 from bench.peers.garden import DESCRIPTION, EXPECTED, OUTCOME
-from headway.actions import goals, jobs, plans, runs, sub_goals
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import tenants
+from headway.actions.runs import jobs, runs, sub_goals
 from headway.ledger.goal import PlannedStep, SubGoal
 from headway.ledger.job import Job
 from headway.storage.database import Database
@@ -55,9 +56,9 @@ class Garden:
 
     def lay_out(self, tx: Transaction) -> list[Work[Any]]:
         tenant_id = self.tenant_id
-        goal = goals.add(tx, tenant_id, NewGoal("A garden."))
+        goal = goals.add_goal(tx, tenant_id, NewGoal("A garden."))
         plan = [planned(n) for n in range(self.size)]
-        plans.apply_plan(tx, goal, plan, "")
+        goals.apply_plan(tx, goal, plan, "")
         known = goal_store.list_sub_goals(tx, tenant_id, goal.id)
         step = partial(Step, tenant_id, goal.run_id or "")
         return [move for n, sub_goal in enumerate(known) for move in (step(sub_goal.id, n).begin, step(sub_goal.id, n).end)]
@@ -72,11 +73,11 @@ class Step(NamedTuple):
     n: int
 
     def begin(self, tx: Transaction) -> None:
-        sub_goals.start(tx, self.one(tx, "pending"), runs.get(tx, self.tenant_id, self.run_id))
+        sub_goals.start_sub_goal(tx, self.one(tx, "pending"), runs.get_run(tx, self.tenant_id, self.run_id))
 
     def end(self, tx: Transaction) -> None:
         result = {"status": "completed", "summary": OUTCOME.format(n=self.n), "data": None, "error": None}
-        sub_goals.end(tx, self.one(tx, "in-progress"), runs.get(tx, self.tenant_id, self.run_id), result)
+        sub_goals.end_sub_goal(tx, self.one(tx, "in-progress"), runs.get_run(tx, self.tenant_id, self.run_id), result)
 
     def one(self, tx: Transaction, status: str) -> SubGoal:
         sub_goal = goal_store.find_sub_goal(tx, self.tenant_id, self.sub_goal_id)
@@ -227,9 +228,9 @@ class Pursuit:
         return took * 1000 / LOOKED_AT
 
     def lay_out(self, tx: Transaction, size: int) -> Job:
-        goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
-        plans.apply_plan(tx, goal, [planned(n) for n in range(size)], "")
-        job = jobs.get(tx, goal.tenant_id, goal.run_id or "")
+        goal = goals.add_goal(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
+        goals.apply_plan(tx, goal, [planned(n) for n in range(size)], "")
+        job = jobs.get_job(tx, goal.tenant_id, goal.run_id or "")
         return jobs.move(tx, job._replace(owner=self.headway.runtime.owner), "running")
 
 

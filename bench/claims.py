@@ -13,8 +13,8 @@ from bench import bare
 from bench.bulk import new_ledger
 from bench.harness import Measurements, Workshop, at_least, benchmark, in_turns
 from bench.postgres import new_database
-from headway.actions import claims, todos
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import claims, todos
 from headway.storage.direct import DirectDatabase
 
 TODOS = 2_000
@@ -66,7 +66,7 @@ def claims_a_second(url: str, names: Iterator[str], processes: int) -> float:
 
 def new_list(url: str, tenant: str) -> int:
     with DirectDatabase(url) as database:
-        tenant_id = database.write(partial(tenants.add, name=tenant)).id
+        tenant_id = database.write(partial(tenants.add_tenant, name=tenant)).id
         for _ in range(TODOS // BATCH):
             database.write(partial(todos.add_many, tenant_id=tenant_id, drafts=[bare.DRAFT] * BATCH))
     return tenant_id

@@ -30,7 +30,8 @@ from bench.postgres import new_database, new_tenant, server_url
 from bench.report import SCALING, aligned, between_markers
 from bench.scale_model import ANNOUNCEMENT, IDLE_SECOND, ITERATION, PRICED, TURN
 from bench.scaling import write_page
-from headway.actions import claims, conversations, todos, views
+from headway.actions.todos import claims, conversations, todos
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change
 from headway.storage.direct import DirectDatabase
@@ -118,8 +119,8 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
     url = new_database(shop)
     tenant_id = new_tenant(url)
     with DirectDatabase(url) as database:
-        conversation_id = database.write(partial(conversations.add, tenant_id=tenant_id)).id
-        add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
+        conversation_id = database.write(partial(conversations.add_conversation, tenant_id=tenant_id)).id
+        add = partial(todos.add_todo, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
         first = database.write(add).id
 
         def times(work: Callable[[int], object]) -> Counted:
@@ -129,7 +130,9 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
             return shared(meter.of(url, lambda: [work(REPEATED + number) for number in range(REPEATED)]), REPEATED)
 
         def complete(number: int) -> None:
-            database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, changes=Change(status="completed")))
+            database.write(
+                partial(todos.change_todo, tenant_id=tenant_id, todo_id=first + number, changes=Change(status="completed"))
+            )
 
         claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=conversation_id)
         page = partial(views.list_todos, tenant_id=tenant_id, selection=Selection(conversation_id), limit=20)
@@ -211,7 +214,7 @@ def of_announcements(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counte
 @contextmanager
 def idle_process(shop: Workshop, url: str) -> Iterator[Callable[..., object]]:
     """Open a Headway that has nothing to do, and yield a function that runs coroutines beside it."""
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
 
     with asyncio.Runner() as runner:
         context = Headway.open(home=shop.folder / "idle", database_url=url, model="rehearsal")

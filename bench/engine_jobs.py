@@ -23,9 +23,9 @@ from bench.harness import Measurements, Pace, Workshop, at_least, at_most, bench
 from bench.peer import DBOS, PROCRASTINATE, Peer
 from bench.peers.queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 from bench.postgres import new_database, new_tenant, server_url
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.engine.engine import Engine
-from headway.engine.port import Dispatcher
+from headway.engine.external import Dispatcher
 from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
 from headway.storage.database import Database
@@ -108,7 +108,9 @@ class Ours:
         async with asyncio.timeout(PATIENCE_S):
             yield
         for state in ("queued", "delayed", "running", "dead"):
-            unfinished = await self.database.read(partial(job_store.list_page, tenant_id=self.tenant_id, state=state, limit=JOBS))
+            unfinished = await self.database.read(
+                partial(job_store.list_job_page, tenant_id=self.tenant_id, state=state, limit=JOBS)
+            )
             assert not unfinished, f"{len(unfinished)} jobs are {state}"
 
     @asynccontextmanager
@@ -129,10 +131,10 @@ class Ours:
             self.done.put_nowait(None)
 
     def complete(self, tx: Transaction, job: Job) -> None:
-        locked = jobs.get_locked(tx, job.tenant_id, job.id)
+        locked = jobs.get_locked_job(tx, job.tenant_id, job.id)
         assert locked.state == "running"
         assert locked.owner == self.engine.owner
-        jobs.complete(tx, locked)
+        jobs.complete_job(tx, locked)
 
     async def enqueue(self) -> None:
         await self.enqueue_elsewhere()
@@ -140,7 +142,7 @@ class Ours:
 
     async def enqueue_elsewhere(self) -> None:
         """Enqueue a job as another process does: without waking this engine."""
-        await self.database.write(partial(jobs.create, tenant_id=self.tenant_id, kind=KIND, payload={}))
+        await self.database.write(partial(jobs.create_job, tenant_id=self.tenant_id, kind=KIND, payload={}))
 
     async def begin(self) -> None:
         """Start a job as interactive turns do: owned by this engine from the start, bypassing the queue."""
@@ -148,7 +150,7 @@ class Ours:
 
     def begin_owned(self, tx: Transaction) -> Job:
         job_store.record_heartbeat(tx, self.engine.owner)
-        return jobs.create(tx, self.tenant_id, KIND, {}, owner=self.engine.owner)
+        return jobs.create_job(tx, self.tenant_id, KIND, {}, owner=self.engine.owner)
 
     def direct(self) -> float:
         return median(self.waits(self.begin))

@@ -16,8 +16,10 @@ from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most
 from bench.http import stop
 from bench.postgres import new_database
 from headway import settings
-from headway.actions import conversations, jobs, turns, views
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.runs import jobs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns, views
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 
@@ -59,9 +61,9 @@ def see_it_work(url: str) -> None:
     with DirectDatabase(url) as database:
         tenant_id = database.write(tenants.ensure_local).id
         payload = {"name": "now", "arguments": {}}
-        job = database.write(partial(jobs.create, tenant_id=tenant_id, kind="tool", payload=payload))
+        job = database.write(partial(jobs.create_job, tenant_id=tenant_id, kind="tool", payload=payload))
         deadline = time.monotonic() + PATIENCE_S
-        while (state := database.read(partial(jobs.get, tenant_id=tenant_id, job_id=job.id)).state) != "completed":
+        while (state := database.read(partial(jobs.get_job, tenant_id=tenant_id, job_id=job.id)).state) != "completed":
             assert time.monotonic() < deadline, f"the job is {state}"
             time.sleep(0.1)
 
@@ -82,9 +84,9 @@ def memory(shop: Workshop) -> Measurements:
     with DirectDatabase(url) as database:
         tenant_id = database.write(tenants.ensure_local).id
         for _ in range(AT_WORK):
-            conversation_id = database.write(partial(conversations.add, tenant_id=tenant_id)).id
+            conversation_id = database.write(partial(conversations.add_conversation, tenant_id=tenant_id)).id
             request = turns.TurnRequest("Plan three things.")
-            database.write(partial(turns.start, tenant_id=tenant_id, conversation_id=conversation_id, request=request))
+            database.write(partial(turns.start_turn, tenant_id=tenant_id, conversation_id=conversation_id, request=request))
         deadline = time.monotonic() + PATIENCE_S
         while (running := len(database.read(lambda tx: views.list_jobs(tx, tenant_id, "running", AT_WORK)).jobs)) < AT_WORK:
             assert time.monotonic() < deadline, f"{running} of {AT_WORK} turns are at work"
@@ -124,7 +126,7 @@ class Survivors:
     @asynccontextmanager
     async def headway(self) -> AsyncIterator[Any]:
         """Yield a Headway that is loaded but not started."""
-        from headway.assembly import Headway
+        from headway.process.assembly import Headway
 
         headway = Headway(self.settings, self.models)
         assert headway.engine.owner  # imports the engine
@@ -143,7 +145,7 @@ class Survivors:
             dead = f"dead:{uuid4()}"  # it has no lease
             job_ids: list[str] = await headway.database.of(tenant_id).write(
                 lambda tx: [
-                    turns.start(tx, tenant_id, conversation_id, turns.TurnRequest(REQUEST, owner=dead)).id
+                    turns.start_turn(tx, tenant_id, conversation_id, turns.TurnRequest(REQUEST, owner=dead)).id
                     for conversation_id in conversation_ids
                 ]
             )
@@ -179,7 +181,7 @@ class Survivors:
 
         def make(tx: Transaction) -> tuple[int, list[int]]:
             tenant_id = tenants.ensure_local(tx).id
-            return tenant_id, [conversations.add(tx, tenant_id=tenant_id).id for _ in range(TURNS)]
+            return tenant_id, [conversations.add_conversation(tx, tenant_id=tenant_id).id for _ in range(TURNS)]
 
         created: tuple[int, list[int]] = await headway.database.write(make)
         return created
@@ -188,8 +190,8 @@ class Survivors:
         """Assert that all turns ended well. A job of a dead process only ends if it was taken over."""
 
         def look(tx: Transaction) -> set[tuple[str, int]]:
-            owned = [jobs.get(tx, tenant_id, job_id) for job_id in job_ids]
-            reports = [turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits) for job in owned]
+            owned = [jobs.get_job(tx, tenant_id, job_id) for job_id in job_ids]
+            reports = [turns.show_turn(tx, tenant_id, turns.get_turn_id(job), self.settings.limits) for job in owned]
             return {(report["status"], report["iterations"]) for report in reports}
 
         results = await headway.database.of(tenant_id).read(look)

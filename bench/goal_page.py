@@ -5,8 +5,9 @@ from typing import Any
 
 from bench.harness import Measurements, Workshop, at_most, benchmark, in_turns
 from bench.page import FRAME_BUDGET_MS, ROUNDS, WATCH, Stage, drawing, live, stage
-from headway.actions import goals, jobs, plans, sub_goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import jobs, sub_goals
 from headway.ledger.goal import PlannedStep
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import goals as goal_store
@@ -43,18 +44,18 @@ def build_plan() -> list[PlannedStep]:
 
 def add_goal(tx: Transaction) -> tuple[int, list[int]]:
     """A goal that no process pursues, and the ids of its sub-goals."""
-    goal = goals.add(tx, TENANT_ID, NewGoal("Move every table to the new database"))
-    jobs.delay(tx, jobs.get_locked(tx, TENANT_ID, goal.run_id or ""))
-    plans.apply_plan(tx, goal, build_plan(), "")
+    goal = goals.add_goal(tx, TENANT_ID, NewGoal("Move every table to the new database"))
+    jobs.delay(tx, jobs.get_locked_job(tx, TENANT_ID, goal.run_id or ""))
+    goals.apply_plan(tx, goal, build_plan(), "")
     return goal.id, [sub_goal.id for sub_goal in goal_store.list_sub_goals(tx, TENANT_ID, goal.id)]
 
 
 def start(tx: Transaction, goal_id: int, sub_goal_id: int) -> None:
-    goal = goals.get(tx, TENANT_ID, goal_id)
-    run, sub_goal = run_store.find(tx, TENANT_ID, goal.run_id or ""), goal_store.find_sub_goal(tx, TENANT_ID, sub_goal_id)
+    goal = goals.get_goal(tx, TENANT_ID, goal_id)
+    run, sub_goal = run_store.find_run(tx, TENANT_ID, goal.run_id or ""), goal_store.find_sub_goal(tx, TENANT_ID, sub_goal_id)
     assert run is not None
     assert sub_goal is not None
-    sub_goals.start(tx, sub_goal, run)
+    sub_goals.start_sub_goal(tx, sub_goal, run)
 
 
 def stage_goal(shop: Workshop) -> tuple[Stage, DirectDatabase, int, list[int]]:

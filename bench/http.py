@@ -14,8 +14,9 @@ from bench import bare
 from bench.bulk import new_ledger
 from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
 from bench.store import BARE_CREATE, LISTS, PAGE, STATUSES, bare_creates
-from headway.actions import conversations, todos, views
 from headway.actions.access import tokens
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
@@ -55,11 +56,11 @@ def served(shop: Workshop) -> Served:
     home.mkdir()
     ledger = new_ledger(home / "headway.db")
     with DirectDatabase(ledger.url) as database:
-        secrets = [database.write(partial(tokens.create, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
-        conversation = database.write(partial(conversations.add, tenant_id=ledger.tenant_id)).id
+        secrets = [database.write(partial(tokens.create_token, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
+        conversation = database.write(partial(conversations.add_conversation, tenant_id=ledger.tenant_id)).id
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
-            database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
+            database.write(partial(todos.add_todo, tenant_id=ledger.tenant_id, draft=draft))
     url = serve(shop, home)
     return Served(url, ledger.path, ledger.tenant_id, conversation, secrets)
 

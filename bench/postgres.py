@@ -19,8 +19,8 @@ import psycopg
 from bench import bare
 from bench.agent_loop import Ours as Loop
 from bench.harness import Measurements, Pace, Unavailable, Workshop, at_least, benchmark, in_turns, rate
-from headway.actions import conversations, todos
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations, todos
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 from headway.storage.postgres.transaction import CHANNEL, build_insert_events
@@ -58,7 +58,7 @@ def create(shop: Workshop) -> Measurements:
 def create_for_many(shop: Workshop) -> Measurements:
     url = new_database(shop)
     with DirectDatabase(url) as database:
-        known = [database.write(partial(tenants.add, name=f"tenant {number}")).id for number in range(CALLERS)]
+        known = [database.write(partial(tenants.add_tenant, name=f"tenant {number}")).id for number in range(CALLERS)]
     with asyncio.Runner() as runner:
         return in_turns(creating(shop, runner, url, known), creating(shop, runner, url, known[:1] * CALLERS), ROUNDS)
 
@@ -70,7 +70,7 @@ def create_in_lists(shop: Workshop) -> Measurements:
     url = new_database(shop)
     tenant_id = new_tenant(url)
     with DirectDatabase(url) as database:
-        known = [database.write(partial(conversations.add, tenant_id=tenant_id)).id for _ in range(CALLERS)]
+        known = [database.write(partial(conversations.add_conversation, tenant_id=tenant_id)).id for _ in range(CALLERS)]
     with asyncio.Runner() as runner:
         return in_turns(
             creating(shop, runner, url, [tenant_id] * CALLERS, known), creating(shop, runner, url, [tenant_id] * CALLERS), ROUNDS
@@ -167,7 +167,7 @@ def creating(
     shop.cleanup.callback(database.close)
 
     async def caller(tenant_id: int, conversation_id: int) -> None:
-        add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
+        add = partial(todos.add_todo, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
         for _ in range(EACH):
             await database.of(tenant_id).write(add)
 
@@ -204,7 +204,7 @@ def server_url(shop: Workshop) -> str:
 
 def new_tenant(url: str) -> int:
     with DirectDatabase(url) as database:
-        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        tenant_id = database.write(partial(tenants.add_tenant, name="acme")).id
         database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
     return tenant_id
 

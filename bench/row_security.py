@@ -8,7 +8,8 @@ from psycopg.conninfo import conninfo_to_dict
 from bench import bare
 from bench.harness import Measurements, Workshop, at_least, benchmark, in_turns, rate
 from bench.postgres import new_database, new_tenant, server_url
-from headway.actions import todos, views
+from headway.actions.todos import todos
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant
@@ -43,7 +44,7 @@ def compare_roles(shop: Workshop, one_round: Round) -> Measurements:
 
 
 def create_todos(database: DirectDatabase, tenant_id: int) -> float:
-    add = within_tenant(tenant_id, partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT))
+    add = within_tenant(tenant_id, partial(todos.add_todo, tenant_id=tenant_id, draft=bare.DRAFT))
     return rate(CREATES, lambda: [database.write(add) for _ in range(CREATES)])
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from bench import bare
 from bench.bulk import Ledger, filled, new_ledger
 from bench.harness import ROUNDS, Measurements, Workshop, at_least, benchmark, growing, in_turns, rate
-from headway.actions import conversations, todos, views
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Status
 from headway.storage.database import Database
@@ -45,10 +46,10 @@ def create_by_many(shop: Workshop) -> Measurements:
 def list20(shop: Workshop) -> Measurements:
     ledger = new_ledger(shop.folder / "list20.db")
     with DirectDatabase(ledger.url) as database:
-        conversation = database.write(partial(conversations.add, tenant_id=ledger.tenant_id)).id
+        conversation = database.write(partial(conversations.add_conversation, tenant_id=ledger.tenant_id)).id
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
-            database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
+            database.write(partial(todos.add_todo, tenant_id=ledger.tenant_id, draft=draft))
         view = partial(views.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
         bare_list = partial(bare.read, bare.connect(ledger.path), bare.statements_of(database, view), LISTS)
         return in_turns(partial(lists, database, ledger, [conversation]), partial(rate, LISTS, bare_list))
@@ -120,7 +121,7 @@ def spread_out(ledger: Ledger) -> list[int]:
 def creates(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:
     """Run a round of creating todos, alternating between these lists."""
     adds = [
-        partial(todos.add, tenant_id=ledger.tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation))
+        partial(todos.add_todo, tenant_id=ledger.tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation))
         for conversation in lists
     ] * (CREATES // len(lists))
     return rate(len(adds), lambda: [database.write(add) for add in adds])
@@ -132,8 +133,10 @@ def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
 
     def run() -> None:
         for _ in range(CREATES // 2):
-            todo = database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
-            database.write(partial(todos.change, tenant_id=ledger.tenant_id, todo_id=todo.id, changes=Change(status="completed")))
+            todo = database.write(partial(todos.add_todo, tenant_id=ledger.tenant_id, draft=draft))
+            database.write(
+                partial(todos.change_todo, tenant_id=ledger.tenant_id, todo_id=todo.id, changes=Change(status="completed"))
+            )
 
     return rate(CREATES // 2, run)
 
@@ -156,7 +159,7 @@ def creating_at_once(shop: Workshop, callers: int, each: int) -> Measurements:
     ledger = new_ledger(shop.folder / f"create-c{callers}.db")
     database = Database(ledger.url)
     shop.cleanup.callback(database.close)
-    add = partial(todos.add, tenant_id=ledger.tenant_id, draft=bare.DRAFT)
+    add = partial(todos.add_todo, tenant_id=ledger.tenant_id, draft=bare.DRAFT)
 
     async def caller() -> None:
         for _ in range(each):

@@ -10,7 +10,8 @@ from uuid import uuid4
 from bench import bare
 from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns
 from bench.http import bare_app, served
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
 from headway.storage.direct import DirectDatabase
 
 READERS = 1_000
@@ -137,8 +138,8 @@ def our_crowd(shop: Workshop, size: int = READERS) -> Crowd:
     """Return readers of a new tenant, because every reader gets all events of its tenant."""
     at = shop.once(served)
     with DirectDatabase(f"sqlite:///{at.path}") as database:
-        tenant_id = database.write(partial(tenants.add, name=f"crowd {uuid4()}")).id
-        secrets = [database.write(partial(tokens.create, tenant_id=tenant_id)).secret for _ in at.tokens]
+        tenant_id = database.write(partial(tenants.add_tenant, name=f"crowd {uuid4()}")).id
+        secrets = [database.write(partial(tokens.create_token, tenant_id=tenant_id)).secret for _ in at.tokens]
     return Crowd(at.url, "/v1/events", "/v1/todos", secrets, BODY, size)
 
 

@@ -13,7 +13,7 @@ from bench import bare
 from bench.bulk import new_ledger
 from bench.cold_start import run_headway
 from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Todo
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction

@@ -35,8 +35,8 @@ PROMPT = "\x1b[36m$ headway demo\x1b[0m"
 DRAWN_BY = (
     "src/headway/surfaces/web/static/**/*",
     "src/headway/surfaces/cli/commands/demo.py",
-    "src/headway/surfaces/cli/goal_drawing.py",
-    "src/headway/actions/inspection/journal_sentences.py",
+    "src/headway/surfaces/cli/goal_view.py",
+    "src/headway/actions/inspection/sentences.py",
     "scripts/animate_terminal.py",
     "scripts/take_pictures.py",
 )

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.actions import goals, sub_goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import sub_goals
 from headway.ledger.goal import Divergence, Goal, SubGoal
 from headway.ledger.run import Run
 from headway.storage.stores import goals as goal_store
@@ -69,13 +70,13 @@ def add_plan(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **
         ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
         goal_store.replace_edges(tx, goal.tenant_id, ids[words], [ids[below] for below in after])
     for number in ids.values():
-        sub_goals.change(tx, get_sub_goal(tx, goal, number))
-    goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
+        sub_goals.change_sub_goal(tx, get_sub_goal(tx, goal, number))
+    goals.save_goal_and_emit(tx, goals.get_goal(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
     return ids
 
 
 def get_main_run(tx: Transaction, goal: Goal) -> Run:
-    run = run_store.find(tx, goal.tenant_id, goal.run_id or "")
+    run = run_store.find_run(tx, goal.tenant_id, goal.run_id or "")
     assert run is not None
     return run
 
@@ -87,7 +88,7 @@ def get_sub_goal(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
 
 
 def start(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
-    return sub_goals.start(tx, get_sub_goal(tx, goal, sub_goal_id), get_main_run(tx, goal))
+    return sub_goals.start_sub_goal(tx, get_sub_goal(tx, goal, sub_goal_id), get_main_run(tx, goal))
 
 
 def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is done.", error: str | None = None) -> SubGoal:
@@ -96,19 +97,19 @@ def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is don
     if current.status == "pending":
         current = start(tx, goal, sub_goal_id)
     result = {"status": "failed" if error else "completed", "summary": summary, "error": error}
-    return sub_goals.end(tx, current, get_main_run(tx, goal), result)
+    return sub_goals.end_sub_goal(tx, current, get_main_run(tx, goal), result)
 
 
 def evaluate(
     tx: Transaction, goal: Goal, sub_goal_id: int, divergence: Divergence = "none", reason: str = "As expected."
 ) -> SubGoal:
-    held = goals.get(tx, goal.tenant_id, goal.id)
+    held = goals.get_goal(tx, goal.tenant_id, goal.id)
     return sub_goals.judge(tx, held, get_sub_goal(tx, goal, sub_goal_id), divergence, reason, "rules")
 
 
 def add_begun_goal(tx: Transaction, tenant_id: int, description: str = "reach it", **fields: Any) -> Goal:
     """A goal with a plan of two sub-goals, the first of them started."""
-    goal = goals.add(tx, tenant_id, NewGoal(description, **fields))
+    goal = goals.add_goal(tx, tenant_id, NewGoal(description, **fields))
     ids = add_plan(tx, goal, {"go": [], "arrive": ["go"]})
     start(tx, goal, ids["go"])
-    return goals.get(tx, tenant_id, goal.id)
+    return goals.get_goal(tx, tenant_id, goal.id)

@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import suppress
 from graphlib import TopologicalSorter
 
-from headway.actions import claims, conversations, todos
+from headway.actions.todos import claims, conversations, todos
 from headway.ledger.errors import Conflict, DependencyCycle, NotFound
 from headway.ledger.todo import STATUSES, Change, Draft
 from headway.storage.direct import DirectDatabase
@@ -99,25 +99,25 @@ class RandomWalk:
             position=self.chance.choice([None, 1, 2, 3]),
             depends_on=self.some_ids(),
         )
-        self.ids.append(todos.add(tx, self.tenant_id, draft).id)
+        self.ids.append(todos.add_todo(tx, self.tenant_id, draft).id)
 
     def move(self, tx: Transaction) -> None:
-        todos.change(tx, self.tenant_id, self.any_id(), Change(status=self.chance.choice(STATUSES)), force=True)
+        todos.change_todo(tx, self.tenant_id, self.any_id(), Change(status=self.chance.choice(STATUSES)), force=True)
 
     def place(self, tx: Transaction) -> None:
-        todos.change(tx, self.tenant_id, self.any_id(), Change(position=self.chance.randint(1, 3)), force=True)
+        todos.change_todo(tx, self.tenant_id, self.any_id(), Change(position=self.chance.randint(1, 3)), force=True)
 
     def depend(self, tx: Transaction) -> None:
-        todos.change(tx, self.tenant_id, self.any_id(), Change(depends_on=self.some_ids()), force=True)
+        todos.change_todo(tx, self.tenant_id, self.any_id(), Change(depends_on=self.some_ids()), force=True)
 
     def change_all(self, tx: Transaction) -> None:
         change = Change(
             status=self.chance.choice(STATUSES), position=self.chance.randint(1, 3), depends_on=self.some_ids(), subject="y"
         )
-        todos.change(tx, self.tenant_id, self.any_id(), change, force=True)
+        todos.change_todo(tx, self.tenant_id, self.any_id(), change, force=True)
 
     def remove(self, tx: Transaction) -> None:
-        self.ids.remove(todos.remove(tx, self.tenant_id, self.any_id(), force=True).id)
+        self.ids.remove(todos.remove_todo(tx, self.tenant_id, self.any_id(), force=True).id)
 
     def claim(self, tx: Transaction) -> None:
         claims.claim(tx, self.tenant_id, "ada")

@@ -4,18 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns, webhooks
-from headway.actions.access import tokens
-from headway.actions.board import comments, saved_views
-from headway.actions.files import recording
+from headway.actions.access import idempotency, tokens
+from headway.actions.engine import schedules, webhooks
+from headway.actions.engine.schedules import Timing
 from headway.actions.guard import rules
-from headway.actions.notices import NoticeSubject
-from headway.actions.people import inbox, steering
-from headway.actions.proof import receipts
-from headway.actions.schedules import Timing
+from headway.actions.history import files
+from headway.actions.installation import spending
+from headway.actions.runs import inbox, notices
+from headway.actions.runs.notices import NoticeSubject
+from headway.actions.todos import board, claims, proof
+from headway.actions.turns import memory, steering, turns
 from headway.ledger.attachment import Attachment
 from headway.ledger.check import ReceiptDraft
-from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
+from headway.ledger.file_versions import FileOrigin, WrittenFiles, build_written
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope, ViewFilters
 from headway.ledger.webhook import NewWebhook
@@ -81,20 +82,22 @@ UNKNOWN_IDS = Ids(
 def fill_tenant(desk: TenantHarness) -> Ids:
     """Give the tenant a row in every table that has a tenant_id."""
     conversation = desk.conversation(key="somebody's")
-    run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,), context="a red door"))
+    run = desk.write(
+        turns.start_turn, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,), context="a red door")
+    )
     turn = run.turn_id
     assert turn is not None
     entry = desk.database.write(lambda tx: write_run_rows(tx, run))
     written = WrittenFiles((build_written("report.md", b"the door is green"),))
     origin = FileOrigin("write_file", run.role, run.id, turn, 0, 0, conversation.id)
-    recorded = desk.write(recording.record, "", written, origin)
-    desk.write(receipts.store, ReceiptDraft("todo", 1, (), {}, "ada"))
+    recorded = desk.write(files.record_files, "", written, origin)
+    desk.write(proof.store, ReceiptDraft("todo", 1, (), {}, "ada"))
     approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.write(fork_store.insert_former_names, conversation.id, {"14": planned.id})
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
-    token = desk.write(tokens.create, "laptop").token
+    token = desk.write(tokens.create_token, "laptop").token
     claim = desk.write(claims.claim, "ada", conversation.id)
     assert claim is not None
     desk.write(
@@ -104,7 +107,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     )
     schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), message_work(conversation.id))
     goal = desk.write(add_begun_goal)
-    rule = desk.write(rules.add, "/srv/garden", "the door is green", [{"kind": "file", "path": "door.txt"}])
+    rule = desk.write(rules.add_guard_rule, "/srv/garden", "the door is green", [{"kind": "file", "path": "door.txt"}])
     return Ids(
         claim.todo.id,
         conversation.id,
@@ -120,10 +123,10 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         approval,
         question,
         entry,
-        desk.write(webhooks.create, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
+        desk.write(webhooks.create_webhook, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
         recorded["files"][0]["id"],
-        desk.write(comments.add, claim.todo.id, "Use the small brush.", "ada").id,
-        desk.write(saved_views.add, "Mine", ViewFilters(conversation_id=conversation.id), "ada").id,
+        desk.write(board.add_comment, claim.todo.id, "Use the small brush.", "ada").id,
+        desk.write(board.add_saved_view, "Mine", ViewFilters(conversation_id=conversation.id), "ada").id,
         rule.id,
     )
 
@@ -138,7 +141,7 @@ def write_run_rows(tx: Transaction, run: Run) -> int:
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
     steering.send(tx, run, "look closer", "ada")
     run = spending.reserve(tx, run, 5, 100) or run
-    spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
+    spending.settle_payment(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
     notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
     return memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green", run_id=run.id).id
 

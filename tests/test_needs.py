@@ -70,5 +70,5 @@ def test_every_event_is_needed_by_somebody() -> None:
     assert len(written) > 20
     assert sorted(written - set(named)) == []
     text = "\n".join(map(read_source, sources))
-    composed = {f"{owner}_deleted" for owner in ("conversation", "goal")}  # actions/retention/pruning.py
+    composed = {f"{owner}_deleted" for owner in ("conversation", "goal")}  # actions/installation/pruning.py
     assert [name for name in named if f'"{name}"' not in text and name not in composed] == []

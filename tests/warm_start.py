@@ -32,10 +32,10 @@ CLIENT = Path(__file__).with_name("warm_client.py")
 # Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Those of all commands are loaded as well.
 MODULES = (
     "headway.agents.loop.job_handlers",
-    "headway.agents.models.openai_client",
-    "headway.autonomy.job_handlers",
+    "headway.agents.models.providers",
+    "headway.autonomy.pursuit",
     "headway.autonomy.recovery",
-    "headway.building",
+    "headway.process.host",
     "headway.storage.postgres.announcements",
     "headway.storage.sqlite_connection",
     "headway.surfaces.acp.agent",
@@ -43,9 +43,9 @@ MODULES = (
     "headway.surfaces.cli.commands.serve",
     "headway.surfaces.cli.commands.worker",
     "headway.surfaces.cli.main",
-    "headway.surfaces.cli.goal_following",
+    "headway.surfaces.cli.goal_view",
     "headway.surfaces.cli.keyboard.line_editor",
-    "headway.surfaces.http.bounded_protocol",
+    "headway.surfaces.http.server",
     "headway.surfaces.http.server",
     "headway.surfaces.mcp.stdio_server",
     "headway.webhooks.watch",
@@ -291,7 +291,7 @@ def main() -> None:
 
 def list_command_modules() -> set[str]:
     root = import_module("headway.surfaces.cli.main").headway
-    admin = import_module("headway.surfaces.cli.commands.operations.admin").admin
+    admin = import_module("headway.surfaces.cli.commands.admin").admin
     places: list[str] = [entry.place for group in (root, admin) for entry in group.entries.values()]
     return {f"headway.surfaces.cli.commands.{place.partition(':')[0]}" for place in places}
 

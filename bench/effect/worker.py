@@ -27,7 +27,7 @@ WARM_MODULES = (
     "langchain_openai",
     "agents",
     "deepagents",
-    "headway.assembly",
+    "headway.process.assembly",
     "headway.agents.models.client",
     "headway.frameworks.langchain_middleware",
 )

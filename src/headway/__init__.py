@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from headway.actions.inspection.forks import ForkRequest
     from headway.agents.tools.custom import tool
     from headway.agents.tools.execution import Execution
-    from headway.assembly import Headway
     from headway.ledger.errors import (
         CheckFailed,
         Closed,
@@ -33,8 +32,9 @@ if TYPE_CHECKING:
     )
     from headway.ledger.items.work import MadeCall
     from headway.library.client import Client
-    from headway.library.remote.connection import RemoteHeadway, connect
+    from headway.library.remote import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
+    from headway.process.assembly import Headway
     from headway.values.files import File, FileVersion
     from headway.values.goals import AgentResult, Goal, JournalEntry, SubGoal
     from headway.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
@@ -118,12 +118,12 @@ HOMES = {
     "Client": "headway.library.client",
     "ForkRequest": "headway.actions.inspection.forks",
     "Execution": "headway.agents.tools.execution",
-    "Headway": "headway.assembly",
+    "Headway": "headway.process.assembly",
     "MadeCall": "headway.ledger.items.work",
     "Page": f"{VALUES}.value",
-    "RemoteHeadway": "headway.library.remote.connection",
+    "RemoteHeadway": "headway.library.remote",
     "TurnStream": "headway.library.turn_stream",
-    "connect": "headway.library.remote.connection",
+    "connect": "headway.library.remote",
     "tool": "headway.agents.tools.custom",
     **dict.fromkeys(("File", "FileVersion"), f"{VALUES}.files"),
     **dict.fromkeys(("AgentResult", "Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),

@@ -28,7 +28,7 @@ def open(
     **settings: "Unpack[SettingArguments]",
 ) -> SyncClient:
     """Open a Headway inside the program, as `Headway.open` does. It runs in a separate thread until it is closed."""
-    from headway.assembly import Headway  # noqa: PLC0415  not needed to connect to a server
+    from headway.process.assembly import Headway  # noqa: PLC0415  not needed to connect to a server
 
     opening = Headway.open(
         tools=tools, models=models, mcp=mcp, alone=alone, tenant=tenant, tracer_provider=tracer_provider, **settings
@@ -38,6 +38,6 @@ def open(
 
 def connect(url: str, token: str, *, timeout_s: float = 30, retries: int = 3) -> SyncClient:
     """Connect to a Headway that runs at this address, as `headway.connect` does."""
-    from headway.library.remote.connection import connect as connect_remote  # noqa: PLC0415  not needed to open one here
+    from headway.library.remote import connect as connect_remote  # noqa: PLC0415  not needed to open one here
 
     return SyncClient(connect_remote(url, token, timeout_s=timeout_s, retries=retries))

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headway.actions import conversations, todos, views
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import LOCAL_TENANT, Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
 
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class TenantHarness:
 
     def __init__(self, database: DirectDatabase, tenant: str = "acme") -> None:
         self.database = database
-        create = tenants.ensure_local if tenant == LOCAL_TENANT else partial(tenants.add, name=tenant)
+        create = tenants.ensure_local if tenant == LOCAL_TENANT else partial(tenants.add_tenant, name=tenant)
         self.tenant: Tenant = database.write(create)
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -53,16 +54,16 @@ class TenantHarness:
         return self.database.read(within_tenant(self.tenant.id, lambda tx: view(tx, self.tenant.id, *args, **options)))
 
     def add(self, subject: str = "write it down", **fields: Any) -> Todo:
-        return self.write(todos.add, Draft(subject, **fields))
+        return self.write(todos.add_todo, Draft(subject, **fields))
 
     def change(self, todo: Todo, **fields: Any) -> Todo:
-        return self.write(todos.change, todo.id, Change(**fields))
+        return self.write(todos.change_todo, todo.id, Change(**fields))
 
     def get(self, todo: Todo) -> Todo:
-        return self.read(todos.get, todo.id)
+        return self.read(todos.get_todo, todo.id)
 
     def conversation(self, **fields: Any) -> Conversation:
-        return self.write(conversations.add, **fields)
+        return self.write(conversations.add_conversation, **fields)
 
     def subjects(self, selection: Selection | None = None) -> list[str]:
         """Return the subjects of all todos of a list, page by page."""
@@ -118,7 +119,7 @@ async def temporary_headway(
     home: Path, model: "Model | None" = None, tools: Iterable[Callable[..., Any]] = (), **options: str
 ) -> "AsyncIterator[Headway]":
     """Run a complete Headway for the duration of the block. Without a model it uses the rehearsal model; `options` are settings."""
-    from headway.assembly import Headway  # noqa: PLC0415
+    from headway.process.assembly import Headway  # noqa: PLC0415
 
     name = "test:scripted" if model else "rehearsal"
     models = {name: model} if model else None

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.agents.instructions import roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution, use_execution

@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from headway.actions import conversations, dead_letters, run_ends, turns
+from headway.actions.engine import dead_letters, run_ends
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.job import Job
 from headway.storage.stores import runs as run_store
 from tests.agents.turn_harness import Talk
@@ -57,8 +59,8 @@ def enqueue(talk: Talk, content: str = "Do it.") -> None:
     """Enqueue a turn in a new conversation without running it. `talk` then refers to that turn."""
 
     def start(tx: Any) -> Any:
-        talk.conversation_id = conversations.add(tx, talk.tenant_id).id
-        return turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest(content))
+        talk.conversation_id = conversations.add_conversation(tx, talk.tenant_id).id
+        return turns.start_turn(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest(content))
 
     talk.run = talk.database.write(start)
 
@@ -83,5 +85,5 @@ def run_another_turn(talk: Talk, content: str = "Something else.") -> None:
     talk.run, talk.conversation_id = before, conversation_id
 
 
-def read_row(talk: Talk, read: Callable[..., Any] = run_store.find) -> Any:
+def read_row(talk: Talk, read: Callable[..., Any] = run_store.find_run) -> Any:
     return talk.database.read(lambda tx: read(tx, talk.tenant_id, talk.job().id))

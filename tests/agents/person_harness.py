@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from headway.actions import run_ends
-from headway.actions.people import inbox
-from headway.actions.people.inbox import Answer, ApprovalDecision
+from headway.actions.engine import run_ends
+from headway.actions.runs import inbox
+from headway.actions.runs.inbox import Answer, ApprovalDecision
 from headway.ledger.inbox import PersonRequest
 from tests.agents.sub_agent_harness import wait_for_end
 from tests.agents.turn_harness import Talk

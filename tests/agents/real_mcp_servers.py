@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import psutil
 
-from headway.actions import conversations
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
 from headway.agents.mcp.config import START_TIMEOUT_S
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text
@@ -90,8 +90,8 @@ def open_shared_talk(folder: Path, ledger: Path) -> Iterator[Talk]:
 def begin_anew(talk: Talk) -> None:
     """Give a test its own tenant and conversation in the shared Headway."""
     talk.server.forget()
-    talk.tenant_id = talk.database.write(lambda tx: tenants.add(tx, uuid4().hex)).id
-    talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+    talk.tenant_id = talk.database.write(lambda tx: tenants.add_tenant(tx, uuid4().hex)).id
+    talk.conversation_id = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
 
 
 def use(talk: Talk, *made: tuple[str, Mapping[str, Any]]) -> list[str]:

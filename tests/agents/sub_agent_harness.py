@@ -9,7 +9,8 @@ import json
 from itertools import count
 from typing import Any
 
-from headway.actions import jobs, run_ends
+from headway.actions.engine import run_ends
+from headway.actions.runs import jobs
 from headway.agents.instructions.roles import BUILT_IN_ROLES
 from headway.ledger.job import Job
 from headway.ledger.run import Run
@@ -107,12 +108,12 @@ def list_requests(talk: Talk, role: str) -> list[Request]:
 
 def list_sub_agents(talk: Talk) -> dict[str, Run]:
     """Return the sub-agents by task."""
-    rows = talk.database.read(lambda tx: run_store.list_page(tx, talk.tenant_id, None, 500))
+    rows = talk.database.read(lambda tx: run_store.list_run_page(tx, talk.tenant_id, None, 500))
     return {run.task: run for run in reversed(rows) if run.parent_run_id}
 
 
 def get_job(talk: Talk, run: Run) -> Job:
-    return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, run.id))
+    return talk.database.read(lambda tx: jobs.get_job(tx, talk.tenant_id, run.id))
 
 
 def get_states(talk: Talk) -> dict[str, tuple[str, str]]:

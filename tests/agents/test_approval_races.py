@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import run_ends
-from headway.actions.people import inbox
-from headway.actions.people.inbox import Answer, ApprovalDecision
+from headway.actions.engine import run_ends
+from headway.actions.runs import inbox
+from headway.actions.runs.inbox import Answer, ApprovalDecision
 from headway.ledger.errors import CommitUncertain, Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.inbox import PersonRequest
 from headway.storage.direct import connect

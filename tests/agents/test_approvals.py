@@ -76,7 +76,7 @@ def test_a_command_waits_for_a_person_and_then_runs(database_url: str, tmp_path:
 
 def list_audit(talk: Talk, action: str) -> list[dict[str, Any]]:
     """Return the entries of the audit log, oldest first."""
-    page = talk.database.read(lambda tx: audit.list_page(tx, talk.tenant_id, AuditFilter(action)))
+    page = talk.database.read(lambda tx: audit.list_audit_entries(tx, talk.tenant_id, AuditFilter(action)))
     return list(reversed(page["entries"]))
 
 

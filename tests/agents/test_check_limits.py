@@ -7,8 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.agents.checks.slots import CheckSlots
-from headway.agents.checks.validation import WORK_LIMIT, find_mismatch
+from headway.agents.checks.runner import WORK_LIMIT, CheckSlots, find_mismatch
 from headway.ledger.errors import Invalid
 from tests.surfaces.in_process_app import open_app
 

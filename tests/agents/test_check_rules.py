@@ -13,8 +13,8 @@ from mcp import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
-from headway.actions import todos
-from headway.actions.todos import Override
+from headway.actions.todos import todos
+from headway.actions.todos.todos import Override
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.todo import Change
 from tests.agents.person_harness import decide_and_finish, list_approvals, write_policy
@@ -189,7 +189,7 @@ def test_a_schedule_runs_no_programs_and_nothing_that_needs_approval(
     with open_talk(sqlite_url, home, text("Hello."), sweeping=True, commands="touch") as talk:
         todo = add_todo(talk, check, by=by)
         change, override = Change(status="completed"), Override("I looked.", "Ada")
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, todo.id, change, override=override))
+        talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, todo.id, change, override=override))
         report = run_job(talk, "verify_todos", {}).as_json()["result"]
         assert (report["verified"], report["failed"]) == (0, [])
         assert "needs approval unless policy.toml allows it" in report["skipped"][0]["reason"]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import todos
-from headway.actions.proof import receipts
-from headway.agents.checks.kinds import check_file
+from headway.actions.todos import proof, todos
+from headway.agents.checks.runner import check_file
 from headway.ledger.check import Receipt
 from headway.ledger.run import Sandbox
 from headway.ledger.todo import Change, Draft, Todo, write_checks
@@ -32,7 +31,7 @@ def plan_with(*checks: dict[str, Any]) -> Reply:
 
 def list_receipts(talk: Talk, todo_id: int | None = None) -> list[Receipt]:
     number = talk.plan()[0].id if todo_id is None else todo_id
-    return talk.database.read(lambda tx: receipts.list_newest(tx, talk.tenant_id, "todo", number))
+    return talk.database.read(lambda tx: proof.list_newest_receipts(tx, talk.tenant_id, "todo", number))
 
 
 def get_item(talk: Talk) -> Todo:
@@ -47,7 +46,7 @@ def get_last_result(talk: Talk, index: int = -1) -> dict[str, Any]:
 
 def add_todo(talk: Talk, *checks: dict[str, Any], by: Any = "person") -> Todo:
     draft = Draft("Ship it", conversation_id=talk.conversation_id, checks=write_checks(list(checks), by))
-    return talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+    return talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, draft))
 
 
 def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(database_url: str, tmp_path: Path) -> None:
@@ -179,9 +178,9 @@ def test_a_change_while_an_agents_checks_run_counts(sqlite_url: str, tmp_path: P
 
     def judge(_request: Request) -> Reply:
         if change is None:
-            talk.database.write(lambda tx: todos.remove(tx, talk.tenant_id, 1))
+            talk.database.write(lambda tx: todos.remove_todo(tx, talk.tenant_id, 1))
         else:
-            talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, 1, change))
+            talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, 1, change))
         return text('{"ok": true, "reason": "Yes."}')
 
     complete = calls(("todo_update", {"id": 1, "status": "completed"}))
@@ -220,7 +219,7 @@ def test_writs_run_checks_too(sqlite_url: str, tmp_path: Path) -> None:
         todo = add_todo(talk, FILE_CHECK)
         talk.say()
         assert "ERR: Todo 1 is not done. Check failed: file report.md" in talk.requests[1].last
-        assert talk.database.read(lambda tx: todos.get(tx, talk.tenant_id, todo.id)).proof == "proven"
+        assert talk.database.read(lambda tx: todos.get_todo(tx, talk.tenant_id, todo.id)).proof == "proven"
         assert len(list_receipts(talk, todo.id)) == 2
 
 
@@ -236,7 +235,7 @@ def test_a_queue_item_is_proven_by_its_checks_and_not_assessed(sqlite_url: str, 
             if reply.text == "It is written.":  # the item exists now; a person adds a check before the answer arrives
                 item = get_item(talk)
                 talk.database.write(
-                    lambda tx: todos.change(tx, talk.tenant_id, item.id, Change(checks=write_checks([FILE_CHECK], "person")))
+                    lambda tx: todos.change_todo(tx, talk.tenant_id, item.id, Change(checks=write_checks([FILE_CHECK], "person")))
                 )
             return reply
 
@@ -255,7 +254,7 @@ def test_an_agent_cannot_drop_a_check_that_a_person_wrote(sqlite_url: str, tmp_p
         assert "has checks that a person wrote" in get_last_result(talk, 1)["error"]
         decide_and_finish(talk, list_approvals(talk)[0]["id"], "approve")
         assert "was written by a person and cannot be changed or removed here" in get_last_result(talk)["error"]
-        assert talk.database.read(lambda tx: todos.get(tx, talk.tenant_id, todo.id)) == todo
+        assert talk.database.read(lambda tx: todos.get_todo(tx, talk.tenant_id, todo.id)) == todo
 
 
 def test_the_policy_decides_whether_an_agent_may_drop_its_own_checks(sqlite_url: str, tmp_path: Path) -> None:

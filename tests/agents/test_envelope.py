@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import conversations, memory, todos
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import memory
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change, Draft
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_envelope, get_first_message, list_requests
@@ -20,9 +21,9 @@ DELEGATES = by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), res
 def add(talk: Talk, subject: str, conversation_id: int | None = None, status: str = "pending") -> int:
     home = talk.conversation_id if conversation_id is None else conversation_id
     draft = Draft(subject, conversation_id=home)
-    todo = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+    todo = talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, draft))
     if status != "pending":
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, todo.id, Change(status=status)))  # type: ignore[arg-type]
+        talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, todo.id, Change(status=status)))  # type: ignore[arg-type]
     return todo.id
 
 
@@ -32,7 +33,7 @@ def remember(talk: Talk, words: str, kind: str = "note", conversation_id: int | 
 
 
 def add_conversation(talk: Talk) -> int:
-    return talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+    return talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
 
 
 def get_last_envelope(talk: Talk) -> list[str]:
@@ -81,7 +82,7 @@ def test_open_todos_are_in_the_envelope_of_an_agent_that_a_writ_began(sqlite_url
 
 def test_other_tenants_things_are_not_in_it(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, DELEGATES) as talk:
-        ours, talk.tenant_id = talk.tenant_id, talk.database.write(lambda tx: tenants.add(tx, "theirs")).id
+        ours, talk.tenant_id = talk.tenant_id, talk.database.write(lambda tx: tenants.add_tenant(tx, "theirs")).id
         add(talk, "theirs", conversation_id=0)
         remember(talk, "theirs", conversation_id=0)
         talk.tenant_id = ours

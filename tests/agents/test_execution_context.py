@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.agents.instructions import roles
 from headway.agents.instructions.roles import BUILT_IN_ROLES, REMOTE_FAMILIES, UnknownRole
 from headway.agents.tools import catalogue

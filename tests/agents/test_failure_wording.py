@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headway.agents.models.connections import format_address
-from headway.agents.models.key_shapes import hide_keys
-from headway.ledger.redaction import Redactor
+from headway.agents.models.failures import hide_keys
+from headway.ledger.text import Redactor
 from tests.agents.job_harness import LONG_S, begin_delayed_turn, make_due, wait_for_end
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import error, flaky, slow, text

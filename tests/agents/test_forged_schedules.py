@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, schedules
-from headway.actions.schedules import Timing
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.todos import conversations
 from headway.ledger.text import CONTROLS
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
@@ -33,18 +34,18 @@ def run_schedules(talk: Talk, contents: Sequence[str]) -> list[Any]:
     def create_all(tx: Transaction) -> None:
         names = [f"{place:02} {NOT_IN_NAMES.sub(' ', content)}"[:150] for place, content in enumerate(contents)]
         for name, content in zip(names, contents, strict=True):
-            conversation = conversations.add(tx, talk.tenant_id, content)
+            conversation = conversations.add_conversation(tx, talk.tenant_id, content)
             message = {"conversation_id": conversation.id, "content": content}
             schedules.put(tx, talk.tenant_id, name, NEVER, {"message": message})
         for name in names:
             schedules.run_now(tx, talk.tenant_id, name)
 
     def remove_all(tx: Transaction) -> None:
-        for schedule in schedules.list_page(tx, talk.tenant_id, 100)[0]:
-            schedules.remove(tx, talk.tenant_id, schedule.name)
+        for schedule in schedules.list_schedules(tx, talk.tenant_id, 100)[0]:
+            schedules.remove_schedule(tx, talk.tenant_id, schedule.name)
 
     def all_completed() -> bool:
-        rows = talk.database.read(lambda tx: job_store.list_page(tx, talk.tenant_id, None, 500))
+        rows = talk.database.read(lambda tx: job_store.list_job_page(tx, talk.tenant_id, None, 500))
         return all(job.state == "completed" for job in rows)
 
     talk.server.forget()

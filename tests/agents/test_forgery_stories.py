@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import headway
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.agents.instructions import guide
 from headway.agents.instructions.prompts import (
     CUT_OFF_PREFIX,
@@ -25,8 +25,8 @@ from headway.agents.instructions.prompts import (
     render_note,
     render_request_and_plan,
 )
+from headway.agents.transcripts.history import render_stub
 from headway.agents.transcripts.transcript import TranscriptEntry
-from headway.agents.transcripts.window import render_stub
 from headway.autonomy.prompts import render_task
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line
@@ -51,7 +51,7 @@ PLACES = {
     "agents/transcripts/history.py load_entries": "plan",
     "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/broken_answers.py handle_error": FIXED,
-    "agents/loop/calls/call_limits.py describe_dropped_calls": FIXED,
+    "agents/loop/calls/tool_calls.py describe_dropped_calls": FIXED,
     "agents/loop/compaction.py append_compaction": FIXED,
     "agents/loop/compaction.py build_note": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
     "agents/loop/compaction.py handle_refusal": FIXED,
@@ -59,11 +59,11 @@ PLACES = {
     "agents/loop/cut_off.py handle": "goal",
     "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py start_sub_agent": "plan",
-    "agents/transcripts/facts.py build_runtime_message": "every story",
+    "agents/transcripts/transcript.py build_runtime_message": "every story",
     "agents/loop/step.py read_on": FIXED,
-    "agents/loop/step_limits.py apply_limit": FIXED,
-    "agents/loop/calls/tool_results.py build_results_message": "plan",
-    "agents/loop/items/contexts.py open_context": "test_an_item_cannot_forge_a_frame",
+    "agents/loop/step.py apply_limit": FIXED,
+    "agents/loop/calls/tool_calls.py build_results_message": "plan",
+    "agents/loop/items.py open_context": "test_an_item_cannot_forge_a_frame",
     "agents/loop/gates.py apply_verdict": "queue",
     "agents/loop/gates.py ask_about_calls": FIXED,
     "agents/loop/gates.py reject_answer": "plan",
@@ -78,7 +78,7 @@ PLACES = {
     "agents/models/trial.py ask_once": FIXED,
     "agents/models/trial.py try_tier": "none: it is the whole request of a person, without tools or frames",
     "agents/transcripts/transcript.py build_user_message": "every story",
-    "agents/transcripts/window.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
+    "agents/transcripts/history.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
     "autonomy/prompts.py build_task": "test_a_sub_goal_cannot_forge_a_frame",
     "autonomy/prompts.py build_work": "goal",
 }
@@ -235,7 +235,7 @@ def run_scenario(talk: Talk, scenario: Scenario, words: Words, mode: Any, turns:
     talk.server.forget()
     talk.server.script = scenario
     title = words()
-    talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id, title)).id
+    talk.conversation_id = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id, title)).id
     for _ in range(turns):
         turn = talk.say(words(), mode)
         assert (turn["status"], turn["outcome"]) in (("finished", "answered"), ("finished", "drained")), turn

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, todos
-from headway.actions.inspection import comparison
+from headway.actions.inspection import steps
 from headway.actions.inspection.forks import ForkRequest
+from headway.actions.todos import conversations, todos
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.job import Job
 from headway.ledger.todo import Draft, Todo
@@ -64,7 +64,7 @@ def start(talk: Talk, request: ForkRequest, begin: Callable[[Transaction, ForkRe
     async def run() -> None:
         headway, checked = talk.headway, talk.headway.forks.check(request)
         job = await headway.database.of(talk.tenant_id).write(lambda tx: begin(tx, checked))
-        talk.run = talk.database.read(lambda tx: run_store.find(tx, talk.tenant_id, job.id))
+        talk.run = talk.database.read(lambda tx: run_store.find_run(tx, talk.tenant_id, job.id))
         headway.engine.take(job)
         await talk.wait_until_ended(headway.engine.tasks[job.id])
 
@@ -112,7 +112,7 @@ def test_a_fork_copies_the_turn_up_to_a_step_and_the_rest_starts_anew(database_u
         # The conversation reads like the original up to there, and the original is as it was.
         talk.conversation_id = forked["conversation_id"]
         assert [message.content for message in talk.messages()] == ["Hi!", "Hello.", "A cake!", "Frosted in another way."]
-        title = talk.database.read(lambda tx: conversations.get(tx, talk.tenant_id, talk.conversation_id)).title
+        title = talk.database.read(lambda tx: conversations.get_conversation(tx, talk.tenant_id, talk.conversation_id)).title
         assert title == "Hi! (fork at step 2)"
         talk.conversation_id = original["conversation_id"]
         assert (talk.messages(), summarize(list_plan(talk, original["id"]))) == (messages, before)
@@ -322,7 +322,7 @@ def test_what_is_not_the_forks_own_is_the_real_world(sqlite_url: str, tmp_path: 
 
     with open_talk(sqlite_url, tmp_path, text("Hi.")) as talk:
         original = talk.say("Hi!")
-        shared = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, Draft("shared")))
+        shared = talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, Draft("shared")))
         for reply, named in [
             (use("todo_add", subject="x", tenant_wide=True), "todo_add"),
             (use("todo_update", id=shared.id, status="completed"), "todo_update"),
@@ -411,6 +411,6 @@ def test_the_same_model_takes_the_same_steps_again(sqlite_url: str, tmp_path: Pa
         for at in (0, 1, 3, 4):
             forked = fork(talk, original["id"], ForkRequest(at))
             diff = talk.database.read(
-                lambda tx, forked=forked: comparison.compare(tx, talk.tenant_id, original["id"], forked["id"])  # type: ignore[misc]
+                lambda tx, forked=forked: steps.compare_turns(tx, talk.tenant_id, original["id"], forked["id"])  # type: ignore[misc]
             )
             assert (diff["diverged_at"], diff["b"]["answer"]) == (None, diff["a"]["answer"]), at

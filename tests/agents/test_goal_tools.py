@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views, goals, spending
+from headway.actions.goals import goals, views
+from headway.actions.installation import spending
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from tests.agents.person_harness import write_policy
@@ -37,7 +38,7 @@ def get_tool_result(talk: Talk) -> dict[str, Any]:
 
 
 def get_goal(talk: Talk) -> dict[str, Any]:
-    (goal,) = talk.database.read(lambda tx: goal_views.list_page(tx, talk.tenant_id, None, 10)).goals
+    (goal,) = talk.database.read(lambda tx: views.list_goals(tx, talk.tenant_id, None, 10)).goals
     return goal
 
 
@@ -60,7 +61,7 @@ def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_pa
         )
         (entry, *_) = talk.list_event_data("journal_appended")
         assert (entry["entry"]["kind"], entry["entry"]["data"]["source"]) == ("goal_set", "agent-discovered")
-        job = talk.database.read(lambda tx: job_store.find(tx, talk.tenant_id, goal["run_id"]))
+        job = talk.database.read(lambda tx: job_store.find_job(tx, talk.tenant_id, goal["run_id"]))
         assert job is not None
         assert job.kind == "goal"
 
@@ -77,7 +78,7 @@ def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_pa
         assert notice["url"] == f"/goals/{goal['id']}"
         for word in ("Mend the build", "It is red since Monday.", "Continue, or abandon it?"):
             assert word in notice["text"]
-        decided = talk.database.write(lambda tx: goals.decide(tx, talk.tenant_id, goal["id"], "continue"))
+        decided = talk.database.write(lambda tx: goals.decide_goal(tx, talk.tenant_id, goal["id"], "continue"))
         assert decided.status == "active"
         assert decided.run_id is not None
 
@@ -86,7 +87,7 @@ def test_no_is_an_answer(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, script_with_call(("discover_goal", FOUND))) as talk:
         talk.say("Look around.")
         goal_id = get_goal(talk)["id"]
-        goal = talk.database.write(lambda tx: goals.decide(tx, talk.tenant_id, goal_id, "abandon", "Not now."))
+        goal = talk.database.write(lambda tx: goals.decide_goal(tx, talk.tenant_id, goal_id, "abandon", "Not now."))
         assert (goal.status, goal.pause_reason, goal.run_id) == ("abandoned", "Not now.", None)
 
 

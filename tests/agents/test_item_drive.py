@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions.people import steering
+from headway.actions.turns import steering
 from headway.storage.direct import DirectDatabase
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, Request, Script, calls, text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import dead_letters
+from headway.actions.engine import dead_letters
 from headway.ledger.errors import Conflict
 from tests.agents.job_harness import LONG_S, begin_delayed_turn, cancel, enqueue, make_due, run_another_turn
 from tests.agents.turn_harness import in_order, open_talk

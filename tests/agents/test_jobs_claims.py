@@ -13,7 +13,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from headway.actions import halts, jobs
+from headway.actions.installation import halts
+from headway.actions.runs import jobs
 from headway.engine.engine import Engine
 from headway.engine.polling import POLL_S, PRUNE_OWN_JOBS_AT
 from headway.engine.runner import EngineLimits
@@ -82,7 +83,7 @@ def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limit
     timed_runs = list_recorded_runs(ledger)
     assert Counter(run.job for run in timed_runs).most_common(1)[0][1] == 1
     assert len(timed_runs) == 200
-    assert {job.state for job in ledger.read(job_store.list_page, None, 500)} == {"completed"}
+    assert {job.state for job in ledger.read(job_store.list_job_page, None, 500)} == {"completed"}
     owners = {run.owner for run in timed_runs}
     assert len(owners) > 1
     for family in (f"family {place}" for place in range(FAMILIES)):
@@ -127,7 +128,7 @@ def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url
 
     def shuffle(tx: Transaction, _tenant_id: int) -> None:
         for place, job in enumerate(order):
-            job_store.save(tx, job._replace(due_at=job.due_at - 1000 + place, state="delayed" if place % 2 else "queued"))
+            job_store.save_job(tx, job._replace(due_at=job.due_at - 1000 + place, state="delayed" if place % 2 else "queued"))
 
     ledger.write(shuffle)
     with open_database(database_url) as database:
@@ -139,7 +140,7 @@ def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url
 def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: str) -> None:
     (job,) = ledger.write(enqueue, [""])
     due_at = job.due_at + 700
-    ledger.write(lambda tx, _: job_store.save(tx, job._replace(state="delayed", due_at=due_at)))
+    ledger.write(lambda tx, _: job_store.save_job(tx, job._replace(state="delayed", due_at=due_at)))
     offset = time.time_ns() - time.monotonic_ns()
     with open_database(database_url) as database:
         run_with_timeout(run_until_empty(build_engine(database, "one")))
@@ -155,16 +156,18 @@ def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarn
         await wait_until(lambda: len(list_recorded_runs(ledger)) == 3)
         await engine.stop()
 
-    unknown_job = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it is first in the queue
+    unknown_job = ledger.write(
+        lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "from the future", {})
+    )  # it is first in the queue
     ledger.write(enqueue, [""] * 3)
     with open_database(database_url) as database:
         run_with_timeout(scenario(build_engine(database, "one", EngineLimits(slots=1))))
-    assert ledger.read(jobs.get, unknown_job.id) == unknown_job
+    assert ledger.read(jobs.get_job, unknown_job.id) == unknown_job
 
 
 def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, database_url: str) -> None:
     for job in ledger.write(enqueue, [""] * 200):
-        ledger.database.write(lambda tx, job=job: job_store.save(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
+        ledger.database.write(lambda tx, job=job: job_store.save_job(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
     with open_database(database_url) as database:
         engine = build_engine(database, "one", EngineLimits(stagger_s=STAGGER_S))
         assert ledger.database.write(engine.recover) == 200
@@ -231,10 +234,10 @@ def test_old_ended_jobs_are_deleted_in_batches_and_dead_ones_are_kept(ledger: Te
     ledger.write(enqueue, [""] * (jobs.DELETE_BATCH + 10))
     ledger.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed', updated_at = 0"))
     (dead, recent) = ledger.write(enqueue, ["", ""])
-    ledger.database.write(lambda tx: job_store.save(tx, dead._replace(state="dead", updated_at=0)))
-    ledger.database.write(lambda tx: job_store.save(tx, recent._replace(state="completed")))
+    ledger.database.write(lambda tx: job_store.save_job(tx, dead._replace(state="dead", updated_at=0)))
+    ledger.database.write(lambda tx: job_store.save_job(tx, recent._replace(state="completed")))
     assert [ledger.database.write(jobs.delete_old) for _ in range(2)] == [True, False]
-    assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {dead.id, recent.id}
+    assert {job.id for job in ledger.read(job_store.list_job_page, None, 500)} == {dead.id, recent.id}
 
 
 @pytest.mark.usefixtures("dispatch")
@@ -284,7 +287,7 @@ def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: Ten
     async def scenario(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
         await wait_until(lambda: len(list_running_owners(ledger)) == 1)  # so the engine has recorded a heartbeat
-        ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "count", {}, owner=engine.owner))
+        ledger.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "count", {}, owner=engine.owner))
         await wait_until(lambda: len(list_recorded_runs(ledger)) == 1)
         gate.set()
         await wait_until(lambda: ledger.database.read(count_unfinished) == 0)
@@ -314,7 +317,7 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness
     ledger.write(enqueue, [""])
     with open_database(database_url) as database:
         run_with_timeout(run_until_empty(build_engine(database, "one", during=during)))
-    (job,) = ledger.read(job_store.list_page, None, 5)
+    (job,) = ledger.read(job_store.list_job_page, None, 5)
     assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 
-from headway.actions import dead_letters, jobs
+from headway.actions.engine import dead_letters
+from headway.actions.runs import jobs
 from headway.engine.engine import INTERRUPTED_ERROR, MAX_LOST_WORKERS
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
 from headway.testing import scripted_model
@@ -128,7 +129,7 @@ def test_a_turn_is_not_revived_beside_another_one(database_url: str, tmp_path: P
         talk.wait(begin_delayed_turn(talk))
         with pytest.raises(TurnRunning):
             talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, dead.id))
-        assert talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, dead.id)) == dead
+        assert talk.database.read(lambda tx: jobs.get_job(tx, talk.tenant_id, dead.id)) == dead
         assert talk.list_event_data("turn_resumed") == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.engine.engine import Engine
 from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job, choose_jobs
@@ -34,7 +34,7 @@ class Desk:
 
     def enqueue(self, tenant: TenantHarness, count: int, owner: str = "") -> list[Job]:
         return tenant.write(
-            lambda tx, tenant_id: [jobs.create(tx, tenant_id, KIND, {"place": place}, owner=owner) for place in range(count)]
+            lambda tx, tenant_id: [jobs.create_job(tx, tenant_id, KIND, {"place": place}, owner=owner) for place in range(count)]
         )
 
     def count(self, tenant: TenantHarness, state: str) -> int:
@@ -53,9 +53,9 @@ class Desk:
 
 
 def end(tx: Transaction, job: Job) -> None:
-    locked = job_store.find_locked(tx, job.tenant_id, job.id)
+    locked = job_store.find_locked_job(tx, job.tenant_id, job.id)
     assert locked is not None
-    jobs.complete(tx, locked)
+    jobs.complete_job(tx, locked)
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import jobs, run_ends, runs, turns
+from headway.actions.engine import run_ends
+from headway.actions.runs import jobs, runs
+from headway.actions.turns import turns
 from headway.agents.loop.job_handlers import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
@@ -42,11 +44,11 @@ def home(tmp_path: Path) -> Path:
 
 def create_tool_job(talk: Talk, name: str, arguments: dict[str, Any], owner: str = "") -> Job:
     payload = {"name": name, "arguments": arguments, "conversation_id": talk.conversation_id}
-    return talk.database.write(lambda tx: jobs.create(tx, talk.tenant_id, jobs.TOOL, payload, owner=owner))
+    return talk.database.write(lambda tx: jobs.create_job(tx, talk.tenant_id, jobs.TOOL, payload, owner=owner))
 
 
 def get_job(talk: Talk, job_id: str) -> Job:
-    return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, job_id))
+    return talk.database.read(lambda tx: jobs.get_job(tx, talk.tenant_id, job_id))
 
 
 def test_a_process_that_lost_the_job_calls_no_ledger_tool(database_url: str, tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_a_tool_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, 
 
 
 def cancel(talk: Talk, job_id: str) -> Job:
-    return talk.database.write(lambda tx: jobs.cancel(tx, talk.tenant_id, job_id))
+    return talk.database.write(lambda tx: jobs.cancel_job(tx, talk.tenant_id, job_id))
 
 
 def test_a_tool_job_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
@@ -226,7 +228,7 @@ def test_a_running_tool_job_stops_when_another_process_cancels_it(database_url: 
 def test_canceling_the_job_of_an_agent_says_what_to_cancel_instead(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         conversation_id = talk.conversation_id
-        run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.TurnRequest("Do it.")))
+        run = talk.database.write(lambda tx: turns.start_turn(tx, talk.tenant_id, conversation_id, turns.TurnRequest("Do it.")))
         child = talk.database.write(lambda tx: runs.begin_child(tx, run, "researcher", "look", 5))
         with pytest.raises(Conflict, match=f"turn {run.turn_id}: cancel the turn instead"):
             cancel(talk, run.id)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import claims
+from headway.actions.todos import claims
 from headway.ledger.errors import BadCursor
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from tests.agents.real_mcp_servers import find_process, use
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, Script, calls, text
@@ -47,7 +47,7 @@ def test_a_server_that_hangs_is_given_up_and_replaced(sqlite_url: str, tmp_path:
     async def run_two_turns(talk: Talk) -> None:
         first = await talk.begin("Write.")
         await talk.until(lambda: list_calls(tmp_path) == ["write"])
-        other = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+        other = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
         assert (await talk.headway.run_turn(talk.tenant_id, other, "Hello."))["outcome"] == "answered"
         assert not first.done(), "the other turn did not wait"
         await talk.until(lambda: list_states(talk)[0] == "unknown")

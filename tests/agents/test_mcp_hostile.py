@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headway.agents.mcp.messages import EventMeter, TooLarge
+from headway.agents.mcp.transports import EventMeter, TooLarge
 from tests.agents.person_harness import list_approvals
 from tests.agents.real_mcp_servers import use
 from tests.agents.turn_harness import Talk, in_order, open_talk

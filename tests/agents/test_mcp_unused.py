@@ -18,7 +18,7 @@ async def main() -> None:
     async with Headway.open(home=sys.argv[1], database_url=sys.argv[2], model="rehearsal", alone=True) as headway:
         report = await headway.ask("Hello.")
         assert report.answer
-        from headway.agents.trace_content import describe_request
+        from headway.agents.tracing import describe_request
 
 asyncio.run(main())
 print(json.dumps(sorted(sys.modules)))

@@ -1,7 +1,7 @@
 """Memory: agents store entries, and agents in the same scope find them."""
 
-from headway.actions import memory
-from headway.actions.memory import MemoryChange, NewMemory
+from headway.actions.turns import memory
+from headway.actions.turns.memory import MemoryChange, NewMemory
 from headway.ledger.scope import TENANT_WIDE
 from headway.testing import FixedClock, TenantHarness
 from tests.agents.agent_harness import Agent
@@ -106,8 +106,8 @@ def test_a_query_that_cannot_be_is_refused(agent: Agent, arguments: dict[str, st
 def test_models_read_who_wrote_and_who_edited_an_entry_but_no_ids_of_runs(agent: Agent) -> None:
     caller = build_caller(agent)
     noted = caller("remember", text="The door is green.")["remembered"]
-    agent.desk.write(memory.change, noted["id"], MemoryChange("The door is red."), "grace")
-    written = agent.desk.write(memory.add, NewMemory("Ask for Ada."), "grace")
+    agent.desk.write(memory.change_note, noted["id"], MemoryChange("The door is red."), "grace")
+    written = agent.desk.write(memory.add_note, NewMemory("Ask for Ada."), "grace")
 
     entries = caller("recall")["entries"]
     assert set(noted) == {"id", "conversation_id", "agent_id", "kind", "text", "created_at"}

@@ -10,7 +10,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models import ModelRequestParameters
 
 from headway.agents.models.client import ModelFailed, Models
-from headway.agents.models.dialects import is_too_long, lacks_tools
+from headway.agents.models.connections import is_too_long, lacks_tools
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.tiers import TIERS
 from tests.agents.provider_server import run_providers

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import import_export, todos, turn_plan
-from headway.actions.turn_plan import PlanItem
+from headway.actions.todos import import_export, todos
+from headway.actions.turns import plan
+from headway.actions.turns.plan import PlanItem
 from headway.ledger.errors import EmptySubject
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Change, Draft
@@ -98,7 +99,7 @@ OPERATIONS: dict[str, Callable[[Agent], Any]] = {
     "todos.change of a word": lambda agent: agent.desk.change(agent.row("look"), subject="look again"),
     "todos.change of a place": lambda agent: agent.desk.change(agent.row("build"), position=0),
     "todos.change of a dependency": lambda agent: agent.desk.change(agent.row("build"), depends_on=(agent.row("look").id,)),
-    "todos.end": lambda agent: agent.desk.write(todos.end, agent.row("look").id, "canceled"),
+    "todos.end": lambda agent: agent.desk.write(todos.end_todo, agent.row("look").id, "canceled"),
 }
 
 
@@ -134,7 +135,7 @@ def test_a_row_with_one_dependency_less_is_emitted(agent: Agent) -> None:
     agent.plan("look")
     agent.desk.change(agent.row("look"), depends_on=(obstacle.id,))
     before = len(agent.desk.events())
-    agent.desk.write(todos.remove, obstacle.id)
+    agent.desk.write(todos.remove_todo, obstacle.id)
 
     assert agent.kinds()[before:] == ["todo_changed", "todo_changed", *PAIR]
     assert agent.row("look").depends_on == ()
@@ -169,8 +170,10 @@ def test_two_turns_changed_in_one_transaction_are_each_emitted_once(agent: Agent
 
     def work(tx: Transaction) -> None:
         for owner in (agent, other, agent):
-            turn_plan.create(tx, Scope(owner.desk.tenant.id), owner.turn_id, [PlanItem("look")])
-        todos.change(tx, agent.desk.tenant.id, todos.add(tx, agent.desk.tenant.id, Draft("wide")).id, Change(subject="wider"))
+            plan.create_plan(tx, Scope(owner.desk.tenant.id), owner.turn_id, [PlanItem("look")])
+        todos.change_todo(
+            tx, agent.desk.tenant.id, todos.add_todo(tx, agent.desk.tenant.id, Draft("wide")).id, Change(subject="wider")
+        )
 
     agent.desk.database.write(work)
     assert agent.kinds()[before:] == ["todo_changed"] * 5 + PAIR + PAIR

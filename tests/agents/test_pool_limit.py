@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.ledger.run import NANOS_PER_DOLLAR
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, chunk, encode_stream, raw, text
@@ -42,7 +42,7 @@ async def run_turns(talk: Talk) -> None:
     """Begin all turns, each in a conversation of its own, and wait until each has ended or waits for money."""
     headway, tenant_id, database = talk.headway, talk.tenant_id, talk.headway.database.of(talk.tenant_id)
     for _ in range(TURNS):
-        conversation_id = (await database.write(lambda tx: conversations.add(tx, tenant_id))).id
+        conversation_id = (await database.write(lambda tx: conversations.add_conversation(tx, tenant_id))).id
         job = await database.write(lambda tx, id=conversation_id: headway.begin_turn(tx, tenant_id, id, "What time is it?"))  # type: ignore[misc]
         headway.engine.take(job)
     while headway.engine.tasks:

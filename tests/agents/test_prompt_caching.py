@@ -11,8 +11,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.models.client import Models
-from headway.agents.models.providers import build_model
-from headway.agents.models.request_settings import build_cache_key
+from headway.agents.models.providers import build_cache_key, build_model
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.tiers import TIERS
 from tests.agents.provider_server import ProviderServer, redirect, run_providers

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import todos, turn_queue
-from headway.actions.turn_state import load_queue_state
+from headway.actions.todos import todos
+from headway.actions.todos.turn_state import load_queue_state
+from headway.actions.turns import plan
 from headway.agents.tools import catalogue
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
@@ -30,7 +31,7 @@ def finish_current(agent: Agent, outcome: str | None = None) -> dict[str, Any]:
 
     def work(tx: Transaction) -> dict[str, Any]:
         current = load_queue_state(tx, scope.tenant_id, agent.turn_id).current
-        return turn_queue.complete(tx, scope, agent.turn_id, current.id if current else 0, outcome).as_json()
+        return plan.complete_queue_item(tx, scope, agent.turn_id, current.id if current else 0, outcome).as_json()
 
     return agent.desk.database.write(work)
 
@@ -157,7 +158,7 @@ def test_nothing_else_matches(sqlite_agent: Agent, matcher: Any) -> None:
 
     answer = sqlite_agent("manage_todos", delete=[matcher])
     assert answer["state"] == before
-    name = turn_queue.parse_text(matcher)
+    name = plan.parse_text(matcher)
     assert answer["success"] is (not name)  # what is no text and no number is ignored
     assert answer.get("error") == (f"Not in the list, so not deleted: {name!r}." if name else None)
 
@@ -337,9 +338,9 @@ def test_several_verbs_in_one_transaction_emit_the_pair_once(agent: Agent) -> No
     look, build = agent.row("look"), agent.row("build")
 
     def work(tx: Transaction) -> None:
-        turn_queue.manage(tx, scope, agent.turn_id, ["check"])
-        turn_queue.complete(tx, scope, agent.turn_id, look.id)
-        todos.end(tx, scope.tenant_id, build.id, "canceled")
+        plan.manage(tx, scope, agent.turn_id, ["check"])
+        plan.complete_queue_item(tx, scope, agent.turn_id, look.id)
+        todos.end_todo(tx, scope.tenant_id, build.id, "canceled")
 
     agent.desk.database.write(work)
     assert agent.kinds()[before:] == ["todo_changed"] * 3 + PAIR

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.attachment import build_attachment
 from headway.ledger.todo import Draft
 from headway.storage.stores import schedules as schedule_store
@@ -22,7 +22,7 @@ READ = calls(("read_file", {"path": "notes.md"}))
 
 def add_todo(talk: Talk, subject: str = "buy flour") -> None:
     draft = Draft(subject, conversation_id=talk.conversation_id)
-    assert talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft)).id == 1
+    assert talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, draft)).id == 1
 
 
 def put_file(talk: Talk, content: str = HOSTILE) -> None:
@@ -36,7 +36,7 @@ def list_statuses(talk: Talk) -> list[str]:
 
 
 def list_schedules(talk: Talk) -> list[str]:
-    return [schedule.name for schedule in talk.database.read(lambda tx: schedule_store.list_page(tx, talk.tenant_id, 10))]
+    return [schedule.name for schedule in talk.database.read(lambda tx: schedule_store.list_schedule_page(tx, talk.tenant_id, 10))]
 
 
 def test_writs_that_the_model_quotes_from_a_file_are_text(sqlite_url: str, tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.toolbox import Tool, Toolbox
-from headway.agents.transcripts.facts import build_runtime_message, find_facts, to_metadata
-from headway.agents.transcripts.transcript import build_user_message
+from headway.agents.transcripts.transcript import build_runtime_message, build_user_message, find_facts, to_metadata
 from headway.ledger.parsing.writ_parser import parse
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views, goals
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import tenants
 from headway.testing import temporary_headway
 
 PATIENCE_S = 60
@@ -21,12 +21,12 @@ def pursue_goal(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
         async with temporary_headway(home) as headway:
             await headway.agents_ready()
             tenant = await headway.database.write(tenants.ensure_local)
-            goal = await headway.database.of(tenant.id).write(lambda tx: goals.add(tx, tenant.id, NewGoal(wish, criteria)))
+            goal = await headway.database.of(tenant.id).write(lambda tx: goals.add_goal(tx, tenant.id, NewGoal(wish, criteria)))
             assert goal.run_id is not None
             headway.engine.adopt(goal.run_id)
             await asyncio.wait_for(headway.engine.ended(goal.run_id), PATIENCE_S)
-            entries = await headway.database.of(tenant.id).read(lambda tx: goal_views.list_entries(tx, tenant.id, goal.id, 500))
-            view = await headway.database.of(tenant.id).read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
+            entries = await headway.database.of(tenant.id).read(lambda tx: views.list_entries(tx, tenant.id, goal.id, 500))
+            view = await headway.database.of(tenant.id).read(lambda tx: views.show_goal(tx, tenant.id, goal.id))
             return {**view, "journal": [entry.kind for entry in entries]}
 
     return asyncio.run(pursue())

@@ -10,13 +10,15 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import conversations, goal_views, goals, turns
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import answer
 from headway.agents.transcripts import transcript
-from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.transcript import build_runtime_message, find_facts
 from headway.ledger.run import TurnMode
 from headway.testing import temporary_headway
 from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
@@ -71,7 +73,7 @@ def test_a_turn_takes_the_same_course_in_other_words(tmp_path: Path, mode: TurnM
     async def scenario(home: Path, model: LocalModel | None) -> list[tuple[str, str]]:
         async with temporary_headway(home, model) as headway:
             tenant = await headway.database.write(tenants.ensure_local)
-            conversation = await headway.database.of(tenant.id).write(lambda tx: conversations.add(tx, tenant.id))
+            conversation = await headway.database.of(tenant.id).write(lambda tx: conversations.add_conversation(tx, tenant.id))
             turn = await headway.run_turn(tenant.id, conversation.id, REQUEST, mode)
             messages = await headway.database.of(tenant.id).read(
                 lambda tx: turns.list_messages(tx, tenant.id, conversation.id, 100)
@@ -92,11 +94,11 @@ def test_a_goal_takes_the_same_course_in_other_words(tmp_path: Path) -> None:
         async with temporary_headway(tmp_path, LocalModel("reworded", reworded.answer)) as headway:
             await headway.agents_ready()
             tenant = await headway.database.write(tenants.ensure_local)
-            goal = await headway.database.of(tenant.id).write(lambda tx: goals.add(tx, tenant.id, GOAL))
+            goal = await headway.database.of(tenant.id).write(lambda tx: goals.add_goal(tx, tenant.id, GOAL))
             assert goal.run_id is not None
             headway.engine.adopt(goal.run_id)
             await asyncio.wait_for(headway.engine.ended(goal.run_id), PATIENCE_S)
-            return await headway.database.of(tenant.id).read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
+            return await headway.database.of(tenant.id).read(lambda tx: views.show_goal(tx, tenant.id, goal.id))
 
     reworded = Reworded()
     goal = asyncio.run(scenario())

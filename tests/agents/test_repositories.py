@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import dead_letters
+from headway.actions.engine import dead_letters
 from headway.agents.repositories.git import Git
 from headway.agents.repositories.places import check_path, find_place, show_place
 from headway.agents.repositories.worktrees import Worktree, remove, remove_stale_locks

@@ -4,16 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions.access import tenants
 from headway.actions.history import timeline
-from headway.actions.history.live_text import LiveText
 from headway.actions.history.timeline import TimelineView
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.retention import removal
-from headway.housekeeping import Housekeeping
+from headway.actions.installation import tenants
+from headway.actions.turns.live_text import LiveText
 from headway.ledger.errors import Conflict
-from headway.ledger.retention import DAY_MS
 from headway.ledger.run import Limits
+from headway.ledger.tenancy import DAY_MS
+from headway.process.housekeeping import Housekeeping
 from headway.storage.transaction import Transaction
 from tests.agents.turn_harness import PATIENCE_S, Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text
@@ -51,7 +50,7 @@ def test_an_old_turn_is_known_by_its_request_and_its_answer(sqlite_url: str, tmp
 def list_shown(talk: Talk) -> list[str]:
     """List the messages that the page shows."""
     view = TimelineView(Limits(), LiveText(), 50)
-    shown = talk.database.read(lambda tx: timeline.show(tx, talk.tenant_id, talk.conversation_id, view))
+    shown = talk.database.read(lambda tx: timeline.show_timeline(tx, talk.tenant_id, talk.conversation_id, view))
     return [entry["data"]["content"] for entry in shown["entries"] if entry["kind"] == "message"]
 
 
@@ -61,10 +60,10 @@ def test_agents_of_a_deleted_tenant_stop(sqlite_url: str, tmp_path: Path, caplog
         async def remove_during_turn() -> None:
             await talk.begin("Take your time.")
             await talk.wait_for_requests(1)
-            tenant = talk.database.read(lambda tx: tenants.get(tx, talk.tenant_id))
-            assert talk.database.write(lambda tx: removal.shut_out(tx, tenant)) == 1
+            tenant = talk.database.read(lambda tx: tenants.get_tenant(tx, talk.tenant_id))
+            assert talk.database.write(lambda tx: tenants.shut_out(tx, tenant)) == 1
             await talk.until(lambda: not talk.headway.engine.tasks)
-            while not talk.database.write(lambda tx: removal.remove_part(tx, tenant)):
+            while not talk.database.write(lambda tx: tenants.remove_part(tx, tenant)):
                 pass
 
         talk.wait(remove_during_turn())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import runs
+from headway.actions.runs import runs
 from tests.agents.job_harness import LONG_S, begin_delayed_turn, list_errors, make_due, retry, run_another_turn, wait_for_end
 from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, calls, error, raw, text
@@ -75,7 +75,7 @@ def test_a_waiting_turn_holds_no_slot_and_shows_until_when(database_url: str, tm
         assert turn["retry_at"] == job.as_json()["due_at"]
         assert 1_790 < turn["retry_at"] - time.time() <= 1_800
         run = talk.run_row()
-        assert talk.database.read(lambda tx: runs.show(tx, run))["retry_at"] == turn["retry_at"]
+        assert talk.database.read(lambda tx: runs.show_run(tx, run))["retry_at"] == turn["retry_at"]
         (event,) = talk.list_event_data("turn_delayed")
         assert (event["turn_id"], event["retry_at"]) == (turn["id"], turn["retry_at"])
         assert (event["attempt"], event["attempts"]) == (2, 5)

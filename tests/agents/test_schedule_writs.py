@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from headway.actions import schedules
-from headway.actions.schedules import Timing
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
 from headway.agents import writs
 from headway.agents.instructions import roles
-from headway.ledger.schedule import Schedule
+from headway.ledger.job import Schedule
 from headway.ledger.scope import Scope
 from headway.storage.stores import schedules as schedule_store
 from headway.testing import TenantHarness
@@ -43,7 +43,7 @@ class Writer:
         return line
 
     def list_schedules(self) -> list[Schedule]:
-        return self.desk.read(schedule_store.list_page, 100)
+        return self.desk.read(schedule_store.list_schedule_page, 100)
 
 
 @pytest.fixture
@@ -186,5 +186,5 @@ def test_a_turn_can_write_a_schedule_and_gets_the_result(database_url: str, tmp_
         assert talk.server.requests[1].last == "[/schedule look]\nlook [active] every 1800s\n[END SCHEDULE]"
         assert "ERR: No schedule named" in talk.server.requests[2].last
         assert talk.answers() == ["I will look again.\n", "Done."]
-        (schedule,) = talk.database.read(lambda tx: schedule_store.list_page(tx, talk.tenant_id, 10))
+        (schedule,) = talk.database.read(lambda tx: schedule_store.list_schedule_page(tx, talk.tenant_id, 10))
         assert parse_work(schedule) == {"message": {"conversation_id": talk.conversation_id, "content": "Look again."}}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import todos
-from headway.actions.proof import receipts
+from headway.actions.todos import proof as proof_todo
+from headway.actions.todos import todos
 from headway.ledger.job import Job
 from headway.ledger.todo import Change, Todo
 from tests.agents.test_checks import FILE_CHECK, add_todo
@@ -25,7 +25,7 @@ def run_job(talk: Talk, name: str, arguments: dict[str, Any]) -> Job:
 
 
 def get(talk: Talk, todo: Todo) -> Todo:
-    return talk.database.read(lambda tx: todos.get(tx, talk.tenant_id, todo.id))
+    return talk.database.read(lambda tx: todos.get_todo(tx, talk.tenant_id, todo.id))
 
 
 def find_report(talk: Talk) -> Path:
@@ -59,10 +59,10 @@ def test_a_schedule_verifies_and_the_operator_hears_once_of_what_broke(database_
             report.unlink(missing_ok=True)
         (notice,) = [words for kind, words in talk.notices() if kind == "checks"]
         assert notice == f"Todo {todo.id} (Ship it) no longer passes its checks: file report.md."
-        talk.database.write(lambda tx: todos.remove(tx, talk.tenant_id, todo.id))
+        talk.database.write(lambda tx: todos.remove_todo(tx, talk.tenant_id, todo.id))
         job = run_job(talk, "verify_todos", {"ids": [todo.id, judged.id]})
         assert job.as_json()["result"]["skipped"] == [{"id": todo.id, "reason": f"No todo {todo.id}."}]
-        newest = talk.database.read(lambda tx: receipts.list_newest(tx, talk.tenant_id, "todo", judged.id, 1))
+        newest = talk.database.read(lambda tx: proof_todo.list_newest_receipts(tx, talk.tenant_id, "todo", judged.id, 1))
         assert newest[0].as_json()["checks"][0]["detail"] == "Not asked again."
 
 
@@ -71,7 +71,7 @@ def test_a_todo_that_lost_its_checks_is_skipped(sqlite_url: str, tmp_path: Path)
         todo = add_todo(talk, FILE_CHECK)
         find_report(talk).write_text("# Summary")
         run_job(talk, "todo_update", {"id": todo.id, "status": "completed"})
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, todo.id, Change(checks="")))
+        talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, todo.id, Change(checks="")))
         assert get(talk, todo).proof == "none"
         job = run_job(talk, "verify_todos", {"ids": [todo.id]})
         assert job.as_json()["result"]["skipped"] == [{"id": todo.id, "reason": f"Todo {todo.id} has no checks."}]

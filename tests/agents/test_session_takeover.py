@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS
 from headway.ledger.todo import Draft
 from headway.storage.database import Database
@@ -46,7 +46,7 @@ def leave_job(ledger: TenantHarness, age_ms: int, session_lock: int) -> None:
 
     def leave(tx: Transaction, tenant_id: int) -> None:
         (job,) = enqueue(tx, tenant_id, [""])
-        job_store.save(tx, job._replace(state="running", owner="another"))
+        job_store.save_job(tx, job._replace(state="running", owner="another"))
         job_store.record_heartbeat(tx, "another", session_lock)
         tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", age_ms)
 
@@ -122,7 +122,7 @@ def test_behind_a_pooler_commits_are_heard_through_the_direct_url(ledger: Tenant
     with run_pooler(postgres_url) as pooler_url, closing(Listener(pooler_url, postgres_url)) as listener:
         wait_until(lambda: listener.session.is_open, "a session")
         with closing(connect(pooler_url)) as writer:
-            writer.write(within_tenant(ledger.tenant.id, lambda tx: todos.add(tx, ledger.tenant.id, Draft("heard"))))
+            writer.write(within_tenant(ledger.tenant.id, lambda tx: todos.add_todo(tx, ledger.tenant.id, Draft("heard"))))
         wait_until(lambda: listener.heard == {ledger.tenant.id}, "the announcement")
 
 

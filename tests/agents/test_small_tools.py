@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from headway.agents.tools.arithmetic import calculate
-from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools
+from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools, evaluate_expression
 from headway.ledger.errors import Invalid
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
@@ -34,7 +33,7 @@ from tests.tables import each_row
     ],
 )
 def test_expressions_have_the_value_they_have_on_paper(expression: str, result: object) -> None:
-    value = calculate(expression)
+    value = evaluate_expression(expression)
     assert value == result
     assert type(value) is type(result)
 
@@ -91,7 +90,7 @@ def test_expressions_have_the_value_they_have_on_paper(expression: str, result: 
 def test_excessive_or_invalid_arithmetic_is_refused_at_once_in_one_sentence(expression: str) -> None:
     started_at = time.monotonic()
     with pytest.raises(Invalid) as refusal:
-        calculate(expression)
+        evaluate_expression(expression)
     assert time.monotonic() - started_at < 20
     assert str(refusal.value).endswith(".")
     assert len(str(refusal.value)) < 200

@@ -8,9 +8,10 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import conversations, run_ends, turns
-from headway.actions.access import tenants
-from headway.actions.people import steering
+from headway.actions.engine import run_ends
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
+from headway.actions.turns import steering, turns
 from headway.agents.instructions.prompts import STEERING_PREFIX, build_steering_message
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import TEXT_ONLY, answer
@@ -271,7 +272,7 @@ def try_to_send(talk: Talk, tenant_id: int, turn_id: str, content: str = "Hello?
 def test_a_message_that_nobody_would_read_is_refused(database_url: str, tmp_path: Path) -> None:
     def script(_: Request) -> Reply:
         turn_id = talk.run_row().turn_id or ""
-        stranger = talk.database.write(lambda tx: tenants.add(tx, "other")).id
+        stranger = talk.database.write(lambda tx: tenants.add_tenant(tx, "other")).id
         assert type(try_to_send(talk, stranger, turn_id)) is NotFound
         assert type(try_to_send(talk, talk.tenant_id, turn_id, " \n")) is Invalid
         send(talk, *map(str, range(steering.UNREAD_LIMIT)))

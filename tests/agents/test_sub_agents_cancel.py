@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import run_ends, runs, spending
+from headway.actions.engine import run_ends
+from headway.actions.installation import spending
+from headway.actions.runs import runs
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
@@ -110,7 +112,7 @@ def test_a_canceled_sub_agent_leaves_the_turn_and_its_siblings_alone(sqlite_url:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         start_nested_sub_agents(talk)
         run_id = list_sub_agents(talk)["dig"].id
-        talk.database.write(lambda tx: runs.cancel(tx, talk.tenant_id, run_id))
+        talk.database.write(lambda tx: runs.cancel_run(tx, talk.tenant_id, run_id))
         states = get_states(talk)
         assert (states["dig"], states["shovel"], states["drill"]) == (CANCELED, CANCELED, ("running", "running"))
         assert talk.turn()["status"] == "running"
@@ -120,10 +122,10 @@ def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tm
     """The money that this step reserves for its next call is released, too."""
 
     def step(tx: Transaction, child: Run, canceling: ThreadPoolExecutor) -> None:
-        job_store.find_locked(tx, talk.tenant_id, child.id)
+        job_store.find_locked_job(tx, talk.tenant_id, child.id)
         funded = spending.reserve(tx, child, NANOS_PER_DOLLAR, 5 * NANOS_PER_DOLLAR)
         assert funded is not None
-        run_store.save(tx, funded)
+        run_store.save_run(tx, funded)
         canceling.submit(cancel_elsewhere)
         deadline = time.monotonic() + 10
         while not tx.one("SELECT 1 FROM pg_locks WHERE NOT granted"):  # until the cancellation waits for our lock

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headway.actions import runs
+from headway.actions.runs import runs
 from headway.ledger.run import Limits, RunEnd
 from headway.storage.transaction import Transaction
 from tests.agents.sub_agent_harness import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Change
 from tests.agents.sub_agent_harness import (
@@ -91,7 +91,9 @@ def test_an_item_whose_worker_failed_stays_open_for_the_supervisor(sqlite_url: s
 def test_an_item_ended_in_the_meantime_is_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
     def end_item(_: Request) -> Reply:
         item = talk.plan()[0]
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, item.id, Change(status="canceled", outcome="not needed")))
+        talk.database.write(
+            lambda tx: todos.change_todo(tx, talk.tenant_id, item.id, Change(status="canceled", outcome="not needed"))
+        )
         return text("A hole.")
 
     with open_talk(

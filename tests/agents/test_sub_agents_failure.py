@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 
-from headway.actions import dead_letters
+from headway.actions.engine import dead_letters
 from headway.testing import scripted_model
 from tests.agents.sub_agent_harness import (
     by_role,

@@ -11,7 +11,9 @@ from typing import Any
 import psycopg
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from headway.actions import run_ends, runs, turns
+from headway.actions.engine import run_ends
+from headway.actions.runs import runs
+from headway.actions.turns import turns
 from headway.agents.loop.context import RunContext, load_context
 from headway.agents.loop.driver import apply_step
 from headway.agents.loop.requests import ModelAnswered
@@ -62,12 +64,12 @@ def start_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
     """Start a turn with `number` sub-agents. All their jobs are owned by this process."""
 
     def begin(tx: Transaction) -> tuple[Run, list[Run]]:
-        root = turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Do it."))
+        root = turns.start_turn(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Do it."))
         children = [runs.begin_child(tx, root, "researcher", f"part {n}", 10) for n in range(number)]
         for run in (root, *children):
-            job = job_store.find_locked(tx, talk.tenant_id, run.id)
+            job = job_store.find_locked_job(tx, talk.tenant_id, run.id)
             assert job is not None
-            job_store.save(tx, job._replace(state="running", owner=talk.headway.executor_id))
+            job_store.save_job(tx, job._replace(state="running", owner=talk.headway.executor_id))
         for child in children:
             run_store.append_messages(
                 tx, child.tenant_id, child.id, 0, transcript.encode(transcript.build_user_message(child.task))
@@ -99,7 +101,7 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(pos
         with run_until_blocked(postgres_url, ends, lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
         assert count_deadlocks(postgres_url) == before
-        rows = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))
+        rows = talk.database.read(lambda tx: runs.list_runs(tx, talk.tenant_id, root.turn_id, 5))
         assert {run.id: run.status for run in rows} == {root.id: "canceled", child.id: "completed"}
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import jobs, spending
+from headway.actions.installation import spending
+from headway.actions.runs import jobs
 from headway.ledger.run import NANOS_PER_DOLLAR
 from tests.agents.sub_agent_harness import (
     by_role,
@@ -50,7 +51,7 @@ def test_the_cost_of_a_sub_agent_is_on_its_run_and_comes_from_the_shared_pool(da
 def wake_sub_agent(talk: Talk) -> None:
     """Wake the waiting sub-agent, as if its delay had passed."""
     child = list_sub_agents(talk)["dig"]
-    talk.database.write(lambda tx: jobs.wake(tx, talk.tenant_id, child.id))
+    talk.database.write(lambda tx: jobs.wake_job(tx, talk.tenant_id, child.id))
     talk.headway.nudge()
 
 

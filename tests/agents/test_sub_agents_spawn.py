@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from tests.agents.sub_agent_harness import (
     await_calls,
     begin_and_wait,
@@ -176,7 +176,7 @@ def test_a_sub_agent_of_another_agent_cannot_be_checked(database_url: str, tmp_p
         talk.say()
         sub_agents = list(list_sub_agents(talk).values())
         assert len(sub_agents) == 2
-        talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+        talk.conversation_id = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
         talk.server.script = by_transcript(check_foreign, text("None of mine."))
         assert talk.say()["outcome"] == "answered"
         results = talk.server.requests[-1].tool_results

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
 from tests.agents.sub_agent_harness import (
     begin_and_wait,
@@ -149,7 +149,7 @@ def test_a_crash_while_they_work_begins_nothing_twice(database_url: str, tmp_pat
 def test_a_worker_marks_progress_on_the_conversations_todos(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
         draft = Draft("dig a hole", conversation_id=talk.conversation_id)
-        todo = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+        todo = talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, draft))
         worker = by_transcript(text(f"/todo start {todo.id}"), text(f"/todo done #{todo.id}\n/todo add fill it"), text("A hole."))
         talk.server.script = by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=worker)
         assert talk.say()["outcome"] == "answered"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import use_execution
 from headway.agents.tools.external_calls import call_in_context
@@ -242,7 +242,7 @@ def test_two_tenants_with_the_same_key_never_share_a_file(sqlite_agent: Agent) -
     "key", ["../../escape", "/etc/passwd", "..", ".", "a/b", "~root", "CON", "x" * 200, "%2e%2e%2fescape", "🦉"]
 )
 def test_a_hostile_key_never_names_a_file(sqlite_agent: Agent, key: str, tmp_path: Path) -> None:
-    sqlite_agent.conversation = sqlite_agent.desk.write(conversations.add, "", key)
+    sqlite_agent.conversation = sqlite_agent.desk.write(conversations.add_conversation, "", key)
     sqlite_agent("AddTask", title="look")
 
     files = [

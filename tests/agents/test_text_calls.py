@@ -7,8 +7,7 @@ from typing import Any
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents.models.streamed_text import StreamedText
-from headway.agents.models.text_calls import extract_text_calls, split_calls
+from headway.agents.models.text_calls import StreamedText, extract_text_calls, split_calls
 from headway.agents.tools.results import list_callable_names
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import text

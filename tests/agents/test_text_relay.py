@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, turns
-from headway.actions.history.live_text import LiveText, PartialAnswer, RemotePieces
-from headway.agents.loop.answer_stream import MAX_PIECE, RESTART_DELTA
-from headway.feed import Feed
-from headway.feed_channel import RemoteText
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
+from headway.actions.turns.live_text import LiveText, PartialAnswer, RemotePieces
+from headway.agents.loop.requests import MAX_PIECE, RESTART_DELTA
+from headway.feed import Feed, RemoteText
 from headway.ledger.events import Event, EventKind, encode_json
 from headway.ledger.run import Run
 from headway.ledger.scope import TENANT_WIDE
@@ -20,19 +20,20 @@ from headway.storage.server_session import ServerSession
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from headway.text_relay.outgoing import MAX_BATCH, OutgoingText
-from headway.text_relay.payloads import (
+from headway.text_relay import (
+    MAX_BATCH,
     MAX_PAYLOAD_BYTES,
     READERS,
     TEXT_PREFIX,
     Notification,
+    OutgoingText,
     ReaderKey,
     ReaderNotice,
+    TextRelay,
     decode_readers,
     decode_text,
     encode_readers,
 )
-from headway.text_relay.relay import TextRelay
 from tests.tables import each_row
 
 CHANNEL = f"{TEXT_PREFIX}a1"
@@ -192,8 +193,8 @@ def run(desk: TenantHarness) -> Run:
 
 def start_run(desk: TenantHarness) -> Run:
     """Start a run that answers a turn and whose transcript has one message."""
-    conversation = desk.write(conversations.add)
-    started: Run = desk.write(turns.start, conversation.id, turns.TurnRequest("hello"))
+    conversation = desk.write(conversations.add_conversation)
+    started: Run = desk.write(turns.start_turn, conversation.id, turns.TurnRequest("hello"))
     desk.write(run_store.append_messages, started.id, 0, "{}")
     return started
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic_ai.messages import BinaryContent, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
-from headway.agents.transcripts.tokens import estimate_message, estimate_text
+from headway.agents.transcripts.transcript import estimate_message, estimate_text
 from tests.tables import each_row
 
 # Texts with their number of tokens in o200k, the tokenizer of recent OpenAI models.
@@ -38,7 +38,7 @@ def test_a_tokenizer_is_used_where_one_is_installed(tmp_path: Path) -> None:
         "class Encoding:\n    def encode_ordinary(self, text):\n        return [0] * 1000\n\n"
         "def get_encoding(name):\n    assert name == 'o200k_base'\n    return Encoding()\n"
     )
-    program = "from headway.agents.transcripts.tokens import estimate_text; print(estimate_text('Hello'))"
+    program = "from headway.agents.transcripts.transcript import estimate_text; print(estimate_text('Hello'))"
     printed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
     ).stdout

@@ -18,10 +18,9 @@ from pydantic_ai.models import ModelRequestParameters
 
 from headway import settings
 from headway.agents.models.client import list_api_keys
-from headway.agents.trace_content import describe_request
-from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer
+from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer, describe_request
 from headway.ledger.errors import SettingsError
-from headway.ledger.redaction import Redactor
+from headway.ledger.text import Redactor
 from headway.settings.loading import OTEL_VARIABLES
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import MODEL, Failure, Reply, Request, calls, text

@@ -14,7 +14,7 @@ from pydantic_ai.profiles import ModelProfile
 from headway.agents.models.local import LocalModel
 from headway.ledger.attachment import build_attachment
 from headway.ledger.errors import AttachmentRefused, BadAttachment
-from headway.storage.stores import attachments as attachment_store
+from headway.storage.stores import files as attachment_store
 from tests.agents.job_harness import retry
 from tests.agents.turn_harness import SCRIPTED, Talk, in_order, open_talk
 from tests.forgeries import EDGES

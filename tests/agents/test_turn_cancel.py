@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import run_ends
+from headway.actions.engine import run_ends
 from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.model_server import Reply, Request, calls, error, pause_midway, text

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Change
 from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
 from tests.model_server import Reply, Request, calls, text
@@ -64,7 +64,7 @@ def test_a_change_to_the_list_restarts_the_count(sqlite_url: str, tmp_path: Path
 def test_a_change_by_a_person_counts_too(sqlite_url: str, tmp_path: Path) -> None:
     def rename(_: Request) -> Reply:
         (bake,) = talk.plan()
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, bake.id, Change(subject="Bake bread")))
+        talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, bake.id, Change(subject="Bake bread")))
         return text("Done!")
 
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), text("1"), text("2"), rename, text("4"), text("5"))) as talk:
@@ -76,7 +76,7 @@ def test_a_change_by_a_person_counts_too(sqlite_url: str, tmp_path: Path) -> Non
 def test_items_a_person_ended_do_not_hold_up_the_answer(sqlite_url: str, tmp_path: Path) -> None:
     def drop(_: Request) -> Reply:
         (bake,) = talk.plan()
-        talk.database.write(lambda tx: todos.end(tx, talk.tenant_id, bake.id, "canceled"))
+        talk.database.write(lambda tx: todos.end_todo(tx, talk.tenant_id, bake.id, "canceled"))
         return text("Never mind, then.")
 
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), drop)) as talk:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, run_ends, turns
-from headway.actions.history.live_text import PartialAnswer
+from headway.actions.engine import run_ends
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
+from headway.actions.turns.live_text import PartialAnswer
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, TurnRunning
 from headway.ledger.tenancy import Turn
 from headway.storage.stores import conversations as conversation_store
@@ -99,7 +101,7 @@ def test_the_next_turn_takes_over_the_open_todos(database_url: str, tmp_path: Pa
         context = next(content for _, content in list_sent(talk.requests[5]) if content.startswith("[TURN CONTEXT]"))
         assert [f"{todo.id} [pending]" in context for todo in left] == [True, True]
         assert list_said(talk)[-1] == ("text", "Eat.")
-        shown = talk.database.read(lambda tx: turns.show(tx, talk.tenant_id, first["id"], talk.headway.settings.limits))
+        shown = talk.database.read(lambda tx: turns.show_turn(tx, talk.tenant_id, first["id"], talk.headway.settings.limits))
         assert (shown["outcome"], shown["incomplete"]) == ("incomplete", [])
         counts = talk.database.read(
             lambda tx: tx.all("SELECT pending, in_progress, completed FROM todo_lists ORDER BY next_position")
@@ -118,7 +120,7 @@ def test_a_queue_is_continued_as_a_queue(sqlite_url: str, tmp_path: Path) -> Non
 def test_only_an_ended_turn_of_the_conversation_with_open_todos_can_be_continued(sqlite_url: str, tmp_path: Path) -> None:
     def start(conversation_id: int, turn_id: str) -> None:
         request = turns.TurnRequest("Go on.", continues=turn_id)
-        talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, request))
+        talk.database.write(lambda tx: turns.start_turn(tx, talk.tenant_id, conversation_id, request))
 
     def refuse(error: type[HeadwayError], turn_id: str, conversation_id: int) -> None:
         with pytest.raises(error):
@@ -126,7 +128,7 @@ def test_only_an_ended_turn_of_the_conversation_with_open_todos_can_be_continued
 
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), *[text(LIE)] * 3, text("Hello."))) as talk:
         incomplete, done = talk.say()["id"], talk.say("Hi!")["id"]
-        elsewhere = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+        elsewhere = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
         own = Turn("own", talk.conversation_id, started_at=1)
         talk.database.write(lambda tx: conversation_store.insert_turn(tx, talk.tenant_id, own))
         refuse(Conflict, done, talk.conversation_id)

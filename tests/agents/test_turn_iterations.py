@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import turn_plan
+from headway.actions.turns import plan
 from headway.ledger.scope import Scope
 from tests.agents.turn_harness import STRONG, Talk, complete_next, in_order, list_open_ids, open_talk, plan_call
 from tests.model_server import Reply, Request, Script, calls, text
@@ -161,9 +161,9 @@ def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[
 def test_items_that_the_agent_adds_extend_the_limit_by_fifty_steps_in_all(sqlite_url: str, tmp_path: Path) -> None:
     def add_for_ever(request: Request) -> Reply:
         if len(talk.server.requests) == 3:  # a person adds items, which count in full: 3 steps for each of 21, and 10
-            items = [turn_plan.PlanItem(f"Cake {number}") for number in range(20)]
+            items = [plan.PlanItem(f"Cake {number}") for number in range(20)]
             scope, turn_id = Scope(talk.tenant_id, talk.conversation_id), talk.turn()["id"]
-            talk.database.write(lambda tx: turn_plan.create(tx, scope, turn_id, items))
+            talk.database.write(lambda tx: plan.create_plan(tx, scope, turn_id, items))
         return plan_call(f"Cake of step {len(talk.server.requests)}")
 
     with open_talk(sqlite_url, tmp_path, add_for_ever) as talk:

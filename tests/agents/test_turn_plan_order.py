@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from headway.actions import views
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from tests.agents.agent_harness import Agent
 from tests.tables import each_row
@@ -12,8 +12,9 @@ from tests.tables import each_row
 CROWD = """
 import sys
 from contextlib import suppress
-from headway.actions import todos, turn_plan
-from headway.actions.turn_plan import PlanItem
+from headway.actions.todos import todos
+from headway.actions.turns import plan
+from headway.actions.turns.plan import PlanItem
 from headway.ledger.errors import AlreadyEnded
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
@@ -23,9 +24,9 @@ with DirectDatabase(url) as database:
     print("ready", flush=True)
     input()
     for todo_id in ids:
-        database.write(lambda tx: turn_plan.create(tx, Scope(tenant_id), turn_id, [PlanItem("in front", order=1)]))
+        database.write(lambda tx: plan.create_plan(tx, Scope(tenant_id), turn_id, [PlanItem("in front", order=1)]))
         with suppress(AlreadyEnded):
-            database.write(lambda tx: todos.end(tx, tenant_id, todo_id, "completed", "done"))
+            database.write(lambda tx: todos.end_todo(tx, tenant_id, todo_id, "completed", "done"))
 """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, Request, error, filtered_text, text
 from tests.tables import each_row
@@ -207,7 +207,7 @@ def test_a_verdict_with_something_around_it_is_understood(sqlite_url: str, tmp_p
 def test_an_item_that_a_person_ended_meanwhile_keeps_its_ending(sqlite_url: str, tmp_path: Path) -> None:
     def meddle(_: Request) -> Reply:
         (bake, *_rest) = talk.plan()
-        talk.database.write(lambda tx: todos.end(tx, talk.tenant_id, bake.id, "canceled", "No cake."))
+        talk.database.write(lambda tx: todos.end_todo(tx, talk.tenant_id, bake.id, "canceled", "No cake."))
         return YES
 
     script = tiers(in_order(queue_call("bake", "frost"), text("Baked."), text("Frosted.")), in_order(meddle, YES))

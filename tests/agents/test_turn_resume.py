@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.agents.loop.calls.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.loop.job_handlers import build_handlers
 from headway.agents.transcripts.transcript import encode
@@ -200,7 +200,7 @@ def hand_over(talk: Talk, owner: str) -> bool:
     job = talk.job()
     if job.state != "running":
         return False
-    talk.database.write(lambda tx: job_store.save(tx, job._replace(owner=owner)))
+    talk.database.write(lambda tx: job_store.save_job(tx, job._replace(owner=owner)))
     return True
 
 
@@ -279,7 +279,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
     with open_talk(database_url, tmp_path, cake_script, breaches=True, model="openai-chat:gpt-4o") as talk:
         takeovers = 0
         for number in range(4):
-            talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+            talk.conversation_id = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
             takeovers += talk.wait(change_hands(number))
             turn = talk.turn()
             assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "drained", 6)

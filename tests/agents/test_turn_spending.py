@@ -7,7 +7,9 @@ import pytest
 from genai_prices import Usage, calc_price
 from pydantic_ai.usage import RequestUsage
 
-from headway.actions import run_ends, runs, spending
+from headway.actions.engine import run_ends
+from headway.actions.installation import spending
+from headway.actions.runs import runs
 from headway.agents.loop.driver import drive
 from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
@@ -161,7 +163,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
         job = await headway.database.of(talk.tenant_id).write(
             lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it.")
         )
-        talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
+        talk.run = run = talk.database.read(lambda tx: runs.get_run(tx, talk.tenant_id, job.id))
         task = asyncio.create_task(
             drive(headway.runtime.of(run.tenant_id), run)
         )  # outside the engine, so only the run itself can notice the loss

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import dead_letters, jobs, views
+from headway.actions.engine import dead_letters
+from headway.actions.runs import jobs
+from headway.actions.turns import views
 from headway.ledger.job import Job
 from tests.agents.job_harness import LONG_S, make_due, wait_for_end, wait_for_state
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_states
@@ -185,4 +187,4 @@ def test_a_sub_agents_call_is_retried_too(sqlite_url: str, home: Path) -> None:
 
 
 def get_job(talk: Talk, job_id: str) -> Job:
-    return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, job_id))
+    return talk.database.read(lambda tx: jobs.get_job(tx, talk.tenant_id, job_id))

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Change, Draft
 from tests.agents.turn_harness import Talk, complete_next, get_context, in_order, open_talk, plan_call
 from tests.model_server import Reply, Request, Script, calls, error, text
@@ -139,9 +139,11 @@ def test_only_the_last_of_several_plan_calls_shows_the_plan(sqlite_url: str, tmp
 def test_changes_by_people_between_two_calls_are_appended_once(database_url: str, tmp_path: Path) -> None:
     def meddle(_: Request) -> Reply:
         bake, frost = talk.plan()
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, bake.id, Change(subject="Bake two", description="round")))
-        talk.database.write(lambda tx: todos.end(tx, talk.tenant_id, frost.id, "canceled", "no sugar"))
-        talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, Draft("Clean up", turn_id=bake.turn_id)))
+        talk.database.write(
+            lambda tx: todos.change_todo(tx, talk.tenant_id, bake.id, Change(subject="Bake two", description="round"))
+        )
+        talk.database.write(lambda tx: todos.end_todo(tx, talk.tenant_id, frost.id, "canceled", "no sugar"))
+        talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, Draft("Clean up", turn_id=bake.turn_id)))
         return NOW
 
     with open_talk(
@@ -161,7 +163,7 @@ def test_changes_by_people_between_two_calls_are_appended_once(database_url: str
 def test_changes_by_people_are_appended_although_the_model_changed_the_plan_too(sqlite_url: str, tmp_path: Path) -> None:
     def meddle_and_complete(request: Request) -> Reply:
         _, frost = talk.plan()
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, frost.id, Change(description="with lemon")))
+        talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, frost.id, Change(description="with lemon")))
         return complete_next(request)
 
     with open_talk(
@@ -190,7 +192,7 @@ def make_stale(talk: Talk, reply: Reply) -> Script:
 
     def script(_: Request) -> Reply:
         todo = talk.plan()[0]
-        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, todo.id, Change(description="changed")))
+        talk.database.write(lambda tx: todos.change_todo(tx, talk.tenant_id, todo.id, Change(description="changed")))
         return reply
 
     return script

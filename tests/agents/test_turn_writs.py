@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from headway.actions import schedules, todos
-from headway.actions.schedules import Timing
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.model_server import Reply, calls, drop, error, pause_midway, text
@@ -41,7 +42,7 @@ def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: st
     /todo done <id> as it finishes each step gives the human a passive progress feed"."""
     with open_talk(database_url, tmp_path, text(""), sweeping=True) as talk:
         draft = Draft("write the post-mortem", conversation_id=talk.conversation_id)
-        todo = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+        todo = talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, draft))
         replies = (text("/todo list"), text(f"/todo start {todo.id}"), text(f"/todo done {todo.id}"), text("Written."))
         talk.server.script = in_order(*replies)
         work = {"message": {"conversation_id": talk.conversation_id, "content": "Go on with what is open."}}

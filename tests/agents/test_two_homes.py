@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from headway.actions import conversations, memory, runs
+from headway.actions.runs import runs
+from headway.actions.todos import conversations
+from headway.actions.turns import memory
 from headway.ledger.scope import MemorySelection, Scope
 from headway.storage.stores.memory import MemoryOrigin
 from headway.testing import TenantHarness
@@ -96,7 +98,7 @@ def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_
     )
     with open_talk(sqlite_url, tmp_path, in_order(leave, text("Noted."))) as talk:
         talk.say("Remember that the logs move in March.")
-        talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+        talk.conversation_id = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
         talk.server.script = by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=text("A hole."))
         talk.say("What was I up to?")
         lines = get_envelope(list_requests(talk, "researcher")[0])
@@ -112,8 +114,8 @@ def test_an_entry_names_the_turn_and_the_run_that_wrote_it_also_a_sub_agents(sql
     )
     with open_talk(sqlite_url, tmp_path, script) as talk:
         turn = talk.say("dig")
-        entries = talk.database.read(lambda tx: memory.list_page(tx, talk.tenant_id, MemorySelection())).entries
-        run_ids = {run.role: run.id for run in talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, turn["id"], 10))}
+        entries = talk.database.read(lambda tx: memory.list_notes(tx, talk.tenant_id, MemorySelection())).entries
+        run_ids = {run.role: run.id for run in talk.database.read(lambda tx: runs.list_runs(tx, talk.tenant_id, turn["id"], 10))}
 
     assert [(entry.text, entry.conversation_id) for entry in entries] == [("Dug.", talk.conversation_id), ("Dig here.", 0)]
     for entry, role in zip(entries, ("index", "researcher"), strict=True):

@@ -14,7 +14,7 @@ import pytest
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.web import fetch
 from headway.ledger.errors import Invalid, OutOfReach
-from headway.outbound.addresses import Address, is_host_allowed, is_public
+from headway.outbound import Address, is_host_allowed, is_public
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
 from tests.tables import each_row

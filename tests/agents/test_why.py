@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import halts, run_ends, todos, turns
-from headway.actions.access import tenants
+from headway.actions.engine import run_ends
 from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
-from headway.actions.proof import receipts
+from headway.actions.installation import halts, tenants
+from headway.actions.todos import proof, todos
+from headway.actions.turns import turns
 from headway.ledger.check import CheckResult, ReceiptDraft
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.todo import Change, Draft
@@ -88,7 +89,7 @@ def test_a_person_who_rejects_a_call_is_named(sqlite_url: str, tmp_path: Path) -
 
 def test_a_todo_that_a_writ_completed_names_the_writ_and_the_run(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(text("/todo done buy flour"), text("Bought."))) as talk:
-        todo = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, Draft("buy flour")))
+        todo = talk.database.write(lambda tx: todos.add_todo(tx, talk.tenant_id, Draft("buy flour")))
         talk.say()
 
         assert explain(talk, "todo", todo.id) == [
@@ -142,7 +143,7 @@ def test_a_turn_that_was_taken_over_after_a_crash_says_so(sqlite_url: str, tmp_p
 
 def test_a_canceled_turn_names_who_canceled_it_and_the_halt_before(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
-        run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Go.")))
+        run = talk.database.write(lambda tx: turns.start_turn(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Go.")))
         assert run.turn_id
 
         def stop(tx: Transaction) -> None:
@@ -167,9 +168,9 @@ def explain_todo(desk: TenantHarness, todo_id: int, limit: int = 100) -> why.Exp
 
 
 def test_a_blocked_todo_names_what_it_waits_for_and_what_ended(desk: TenantHarness) -> None:
-    first, second = (desk.write(todos.add, Draft(subject)) for subject in ("dig", "buy\x1b[31m plants"))
-    blocked = desk.write(todos.add, Draft("plant", depends_on=(first.id, second.id)))
-    desk.write(todos.end, first.id, "completed")
+    first, second = (desk.write(todos.add_todo, Draft(subject)) for subject in ("dig", "buy\x1b[31m plants"))
+    blocked = desk.write(todos.add_todo, Draft("plant", depends_on=(first.id, second.id)))
+    desk.write(todos.end_todo, first.id, "completed")
     lines = [line.text for line in explain_todo(desk, blocked.id).lines]
 
     assert lines == [
@@ -178,7 +179,7 @@ def test_a_blocked_todo_names_what_it_waits_for_and_what_ended(desk: TenantHarne
         f"Todo #{blocked.id} is pending and blocked: it waits for #{second.id} “buy\N{REPLACEMENT CHARACTER}[31m plants” "
         "(pending). End these, or remove the dependency.",
     ]
-    desk.write(todos.end, second.id, "canceled")
+    desk.write(todos.end_todo, second.id, "canceled")
     assert (
         explain_todo(desk, blocked.id).lines[-1].text
         == f"Todo #{blocked.id} is pending and ready: it can be started or claimed now."
@@ -186,11 +187,11 @@ def test_a_blocked_todo_names_what_it_waits_for_and_what_ended(desk: TenantHarne
 
 
 def test_reopening_is_told_and_details_are_left_out_first(desk: TenantHarness) -> None:
-    todo = desk.write(todos.add, Draft("dig"))
-    desk.write(todos.end, todo.id, "completed", "a hole")
-    desk.write(todos.change, todo.id, Change(status="in_progress"))
+    todo = desk.write(todos.add_todo, Draft("dig"))
+    desk.write(todos.end_todo, todo.id, "completed", "a hole")
+    desk.write(todos.change_todo, todo.id, Change(status="in_progress"))
     for number in range(40):
-        desk.write(todos.change, todo.id, Change(description=f"deeper {number}"))
+        desk.write(todos.change_todo, todo.id, Change(description=f"deeper {number}"))
     short = explain_todo(desk, todo.id, 25)
     all_lines = [line.text for line in explain_todo(desk, todo.id).lines]
 
@@ -207,17 +208,17 @@ def test_reopening_is_told_and_details_are_left_out_first(desk: TenantHarness) -
 
 def test_an_item_says_which_turn_took_it_over(desk: TenantHarness) -> None:
     conversation = desk.conversation().id
-    first = desk.write(turns.start, conversation, turns.TurnRequest("go")).turn_id or ""
-    item = desk.write(todos.add, Draft("dig", conversation_id=conversation, turn_id=first))
+    first = desk.write(turns.start_turn, conversation, turns.TurnRequest("go")).turn_id or ""
+    item = desk.write(todos.add_todo, Draft("dig", conversation_id=conversation, turn_id=first))
     desk.write(run_ends.cancel_turn, first)
-    second = desk.write(turns.start, conversation, turns.TurnRequest("go on", continues=first)).turn_id
+    second = desk.write(turns.start_turn, conversation, turns.TurnRequest("go on", continues=first)).turn_id
     assert f"It moved to turn {second}, which continues turn {first}." in [line.text for line in explain_todo(desk, item.id).lines]
 
 
 def test_ids_of_other_tenants_are_not_found_and_bare_numbers_are_ambiguous(desk: TenantHarness) -> None:
-    todo = desk.write(todos.add, Draft("dig"))
-    turn = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("go")).turn_id
-    stranger = desk.database.write(lambda tx: tenants.add(tx, "stranger")).id
+    todo = desk.write(todos.add_todo, Draft("dig"))
+    turn = desk.write(turns.start_turn, desk.conversation().id, turns.TurnRequest("go")).turn_id
+    stranger = desk.database.write(lambda tx: tenants.add_tenant(tx, "stranger")).id
 
     references: list[tuple[WhyKind, str]] = [("todo", str(todo.id)), ("turn", str(turn)), ("goal", "1"), ("job", "nothing")]
     for kind, reference in references:
@@ -253,8 +254,8 @@ def test_explanations_read_the_log_through_its_indexes(desk: TenantHarness) -> N
 def test_checks_that_failed_and_an_override_are_told(desk: TenantHarness) -> None:
     todo = desk.add("dig")
     result = CheckResult({"kind": "file", "path": "hole.txt", "by": "person"}, ok=False, detail="hole.txt does not exist.")
-    desk.write(receipts.present, [ReceiptDraft("todo", todo.id, (result,), {}, "cli")])
-    desk.write(receipts.override, todo, "I saw it.", "bob")
+    desk.write(proof.present, [ReceiptDraft("todo", todo.id, (result,), {}, "cli")])
+    desk.write(proof.override, todo, "I saw it.", "bob")
     lines = [line.text for line in explain_todo(desk, todo.id).lines]
 
     assert lines[1:-1] == [

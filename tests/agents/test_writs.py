@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import views
+from headway.actions.turns import views
 from headway.agents import writs
 from headway.agents.instructions import roles
 from headway.ledger.scope import Scope, Selection

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from headway.actions.files import views
-from headway.ledger.files.versions import CONTENT_LIMIT, FileSelection
+from headway.actions.history import files
+from headway.ledger.file_versions import CONTENT_LIMIT, FileSelection
 from headway.ledger.run import MEBIBYTE
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text
@@ -23,17 +23,17 @@ def shell(command: str) -> tuple[str, dict[str, Any]]:
 
 def list_files(talk: Talk, **filters: Any) -> dict[str, dict[str, Any]]:
     """Return the files by path."""
-    page = talk.database.read(lambda tx: views.list_page(tx, talk.tenant_id, FileSelection(**filters), 100))
+    page = talk.database.read(lambda tx: files.list_files(tx, talk.tenant_id, FileSelection(**filters), 100))
     return {file.path: file.as_json() for file in page.files}
 
 
 def list_versions(talk: Talk, path: str) -> list[tuple[str, str]]:
     """Return (change, content) of the versions of a file, oldest first."""
     file_id = list_files(talk)[path]["id"]
-    history = talk.database.read(lambda tx: views.get(tx, talk.tenant_id, file_id))
+    history = talk.database.read(lambda tx: files.get_file(tx, talk.tenant_id, file_id))
 
     def read(n: int) -> str:
-        return talk.database.read(lambda tx: views.get_content(tx, talk.tenant_id, file_id, n)).data.decode()
+        return talk.database.read(lambda tx: files.get_content(tx, talk.tenant_id, file_id, n)).data.decode()
 
     return [(version.change, read(version.n) if version.is_kept else "") for version in reversed(history.versions)]
 
@@ -128,7 +128,7 @@ def test_large_and_many_files_are_recorded_within_limits(sqlite_url: str, tmp_pa
     with open_talk(sqlite_url, tmp_path, in_order(*run_calls(shell(large), shell(many))), commands=PROGRAMS) as talk:
         talk.say()
 
-        page = talk.database.read(lambda tx: views.list_page(tx, talk.tenant_id, FileSelection(), 500)).files
+        page = talk.database.read(lambda tx: files.list_files(tx, talk.tenant_id, FileSelection(), 500)).files
         versions = {file.path: file.version for file in page}
         assert (versions["large"].is_kept, versions["large"].size, versions["large"].sha256) == (False, CONTENT_LIMIT + 1, "")
         assert [versions[name].is_kept for name in "abc"] == [True, True, False]

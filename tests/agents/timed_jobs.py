@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.engine.engine import Engine
 from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
@@ -34,7 +34,7 @@ class TimedRun(NamedTuple):
 
 def enqueue(tx: Transaction, tenant_id: int, families: Iterable[str]) -> list[Job]:
     tx.run(RAN)
-    return [jobs.create(tx, tenant_id, KIND, {"place": place}, family=family) for place, family in enumerate(families)]
+    return [jobs.create_job(tx, tenant_id, KIND, {"place": place}, family=family) for place, family in enumerate(families)]
 
 
 def list_runs(tx: Transaction) -> list[TimedRun]:
@@ -50,11 +50,11 @@ async def record_run(database: Database, owner: str, job: Job, during: Callable[
     await during()
 
     def end(tx: Transaction) -> None:
-        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        locked = job_store.find_locked_job(tx, job.tenant_id, job.id)
         assert locked is not None
         assert (locked.state, locked.owner) == ("running", owner)
         tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
-        jobs.complete(tx, locked)
+        jobs.complete_job(tx, locked)
 
     await database.of(job.tenant_id).write(end)
 

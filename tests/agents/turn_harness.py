@@ -22,19 +22,21 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
-from headway.actions import conversations, halts, jobs, notices, runs, turns
-from headway.actions.access import tenants
+from headway.actions.installation import halts, tenants
+from headway.actions.runs import jobs, notices, runs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.agents.tracing import Tracer
 from headway.agents.transcripts import transcript
-from headway.assembly import Headway
 from headway.ledger.attachment import Attachment
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
 from headway.ledger.run import Message, Run, TurnMode
 from headway.ledger.todo import Todo
+from headway.process.assembly import Headway
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import messages as message_store
+from headway.storage.stores import conversations as message_store
+from headway.storage.stores import installation as halt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
@@ -102,8 +104,8 @@ class Talk:
         self.database = database
         self.server = server
         self.loop = loop
-        self.tenant_id = database.write(lambda tx: tenants.add(tx, "acme")).id
-        self.conversation_id = database.write(lambda tx: conversations.add(tx, self.tenant_id)).id
+        self.tenant_id = database.write(lambda tx: tenants.add_tenant(tx, "acme")).id
+        self.conversation_id = database.write(lambda tx: conversations.add_conversation(tx, self.tenant_id)).id
         self.run: Run | None = None
 
     def start_over(self, script: Script | Reply) -> None:
@@ -114,8 +116,8 @@ class Talk:
         self.server.forget()
         self.server.script = to_script(script)
         self.headway.streamed.clear()
-        self.tenant_id = self.database.write(lambda tx: tenants.add(tx, uuid4().hex)).id
-        self.conversation_id = self.database.write(lambda tx: conversations.add(tx, self.tenant_id)).id
+        self.tenant_id = self.database.write(lambda tx: tenants.add_tenant(tx, uuid4().hex)).id
+        self.conversation_id = self.database.write(lambda tx: conversations.add_conversation(tx, self.tenant_id)).id
         self.run = None
 
     # Talking
@@ -139,7 +141,7 @@ class Talk:
         job = await headway.database.of(tenant_id).write(
             lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode, attachments)
         )
-        self.run = self.database.read(lambda tx: run_store.find(tx, tenant_id, job.id))
+        self.run = self.database.read(lambda tx: run_store.find_run(tx, tenant_id, job.id))
         headway.engine.take(job)
         return headway.engine.tasks[job.id]
 
@@ -158,7 +160,7 @@ class Talk:
     def job(self) -> Job:
         run = self.run
         assert run is not None
-        return self.database.read(lambda tx: jobs.get(tx, self.tenant_id, run.id))
+        return self.database.read(lambda tx: jobs.get_job(tx, self.tenant_id, run.id))
 
     async def wait_for_requests(self, number: int) -> None:
         """Wait until the model has got `number` requests."""
@@ -179,12 +181,12 @@ class Talk:
     def turn(self) -> dict[str, Any]:
         assert self.run is not None
         turn_id = self.run.turn_id or ""
-        return self.database.read(lambda tx: turns.show(tx, self.tenant_id, turn_id, self.headway.settings.limits))
+        return self.database.read(lambda tx: turns.show_turn(tx, self.tenant_id, turn_id, self.headway.settings.limits))
 
     def run_row(self) -> Run:
         assert self.run is not None
         run_id = self.run.id
-        row = self.database.read(lambda tx: run_store.find(tx, self.tenant_id, run_id))
+        row = self.database.read(lambda tx: run_store.find_run(tx, self.tenant_id, run_id))
         assert row is not None
         return row
 
@@ -199,7 +201,7 @@ class Talk:
         return [data for _, data in self.events(kind)]
 
     def messages(self) -> list[Message]:
-        return self.database.read(lambda tx: message_store.list_page(tx, self.tenant_id, self.conversation_id, 500, 2**62))
+        return self.database.read(lambda tx: message_store.list_message_page(tx, self.tenant_id, self.conversation_id, 500, 2**62))
 
     def answers(self) -> list[str]:
         return [message.content for message in self.messages() if message.role == "assistant"]
@@ -216,7 +218,7 @@ class Talk:
     def entries(self) -> list[transcript.TranscriptEntry]:
         assert self.run is not None
         run_id = self.run.id
-        return self.database.read(lambda tx: transcript.load(tx, runs.get(tx, self.tenant_id, run_id)))
+        return self.database.read(lambda tx: transcript.load(tx, runs.get_run(tx, self.tenant_id, run_id)))
 
     def effects(self) -> list[EffectRow]:
         """Return the effects in the order in which their runs called the model first: the ids of runs are random."""

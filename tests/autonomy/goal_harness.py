@@ -21,13 +21,14 @@ from uuid import uuid4
 import pytest
 
 from headway import settings
-from headway.actions import goals, jobs, spending
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
-from headway.assembly import Headway
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import spending, tenants
+from headway.actions.runs import jobs
 from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal
 from headway.ledger.job import Job
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
+from headway.process.assembly import Headway
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
@@ -57,7 +58,7 @@ class Pursuit:
         self.database = database
         self.server = server
         self.loop = loop
-        self.tenant_id = database.write(lambda tx: tenants.add(tx, "acme")).id
+        self.tenant_id = database.write(lambda tx: tenants.add_tenant(tx, "acme")).id
         self.goal_id = 0  # the goal set last
 
     def start_over(self, script: Part) -> None:
@@ -66,7 +67,7 @@ class Pursuit:
         check_goals(self)
         self.server.forget()
         self.server.script = to_script(script)
-        self.tenant_id = self.database.write(lambda tx: tenants.add(tx, uuid4().hex)).id
+        self.tenant_id = self.database.write(lambda tx: tenants.add_tenant(tx, uuid4().hex)).id
         self.goal_id = 0
 
     # Actions of the operator
@@ -78,12 +79,12 @@ class Pursuit:
         return result
 
     def set_goal(self, description: str = "A garden.", **more: Any) -> Goal:
-        goal = self.act(goals.add, NewGoal(description, **more), self.headway.settings.limits)
+        goal = self.act(goals.add_goal, NewGoal(description, **more), self.headway.settings.limits)
         self.goal_id = goal.id
         return goal
 
     def decide(self, action: Decision, note: str = "") -> Goal:
-        return self.act(goals.decide, self.goal_id, action, note, self.headway.settings.limits)
+        return self.act(goals.decide_goal, self.goal_id, action, note, self.headway.settings.limits)
 
     def set_pool(self, dollars: float) -> None:
         self.act(spending.set_limit, int(dollars * NANOS_PER_DOLLAR))
@@ -132,7 +133,7 @@ class Pursuit:
         return self.database.read(lambda tx: view(tx, self.tenant_id, *given))
 
     def goal(self, goal_id: int = 0) -> Goal:
-        return self.read(goals.get, goal_id or self.goal_id)
+        return self.read(goals.get_goal, goal_id or self.goal_id)
 
     def sub_goals(self, goal_id: int = 0) -> list[SubGoal]:
         return self.read(goal_store.list_sub_goals, goal_id or self.goal_id)
@@ -151,18 +152,18 @@ class Pursuit:
         return [json.loads(entry.data) for entry in self.entries() if entry.kind == kind]
 
     def jobs(self) -> list[Job]:
-        return self.read(job_store.list_page, None, 500)
+        return self.read(job_store.list_job_page, None, 500)
 
     def job(self) -> Job:
-        return self.read(jobs.get, self.goal().run_id or "")
+        return self.read(jobs.get_job, self.goal().run_id or "")
 
     def run(self) -> Run:
-        run = self.read(run_store.find, self.goal().run_id or "")
+        run = self.read(run_store.find_run, self.goal().run_id or "")
         assert run is not None
         return run
 
     def run_of(self, description: str) -> Run:
-        run = self.read(run_store.find, self.sub_goal(description).run_id or "")
+        run = self.read(run_store.find_run, self.sub_goal(description).run_id or "")
         assert run is not None
         return run
 

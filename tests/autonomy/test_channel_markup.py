@@ -12,7 +12,7 @@ from apprise.plugins.google_chat import NotifyGoogleChat
 from apprise.plugins.slack import NotifySlack
 from apprise.plugins.telegram import NotifyTelegram
 
-from headway.autonomy import channels
+from headway.autonomy import check_ins
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # a warning from a dependency of apprise
 
@@ -79,7 +79,7 @@ def list_texts(value: Any) -> list[str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_no_markup_of_a_tenant_is_live(recorder: Recorder, service: str) -> None:
-    assert channels.send(service.format(port=recorder.server_port), "budget", HOSTILE, LINK)
+    assert check_ins.send(service.format(port=recorder.server_port), "budget", HOSTILE, LINK)
 
     (body,) = recorder.bodies
     sent = "\n".join(list_texts(body))
@@ -88,6 +88,6 @@ def test_no_markup_of_a_tenant_is_live(recorder: Recorder, service: str) -> None
 
 
 def test_a_program_gets_the_text_as_it_is(recorder: Recorder) -> None:
-    assert channels.send(f"json://127.0.0.1:{recorder.server_port}/", "budget", HOSTILE, LINK)
+    assert check_ins.send(f"json://127.0.0.1:{recorder.server_port}/", "budget", HOSTILE, LINK)
 
     assert recorder.bodies[0]["message"] == f"{HOSTILE}\n{LINK}"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goal_views, goals, spending
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import spending, tenants
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
@@ -32,17 +32,19 @@ def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp
         pursuit.until(lambda: pursuit.goal(first).ended)
         assert [row.goal_id for row in pursuit.sub_goals(first)] == [first] * 2
         assert [row.goal_id for row in pursuit.sub_goals(second)] == [second] * 2
-        page = pursuit.read(goal_views.list_page, None, 10).goals
+        page = pursuit.read(views.list_goals, None, 10).goals
         assert [(row["id"], row["status"]) for row in page] == [(second, "completed"), (first, "completed")]
 
 
 def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_path: Path) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(step("dig"))), priced=True, budget_usd="1000") as pursuit:
-        other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
+        other = pursuit.database.write(lambda tx: tenants.add_tenant(tx, "other")).id
         pursuit.database.write(lambda tx: spending.set_limit(tx, other, 0))
-        theirs = pursuit.database.write(lambda tx: goals.add(tx, other, NewGoal("A castle."), pursuit.headway.settings.limits)).id
+        theirs = pursuit.database.write(
+            lambda tx: goals.add_goal(tx, other, NewGoal("A castle."), pursuit.headway.settings.limits)
+        ).id
         mine = pursuit.achieve("A garden.")
-        pursuit.until(lambda: pursuit.database.read(lambda tx: goals.get(tx, other, theirs)).pause_kind == "budget")
+        pursuit.until(lambda: pursuit.database.read(lambda tx: goals.get_goal(tx, other, theirs)).pause_kind == "budget")
         assert mine.status == "completed"
         assert pursuit.pool().spent > 0
         assert pursuit.database.read(lambda tx: spending_store.get_pool(tx, other)).spent == 0
@@ -50,7 +52,7 @@ def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_pat
             with pytest.raises(NotFound):
                 pursuit.act(action, theirs)
         with pytest.raises(NotFound):
-            pursuit.read(goal_views.show, theirs)
+            pursuit.read(views.show_goal, theirs)
 
 
 def test_an_invalid_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ def test_an_invalid_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
             NewGoal("x", deadline_at=1),
         ):
             with pytest.raises(Invalid):
-                pursuit.act(goals.add, wrong)
-        assert pursuit.read(goal_views.list_page, None, 10).goals == []
+                pursuit.act(goals.add_goal, wrong)
+        assert pursuit.read(views.list_goals, None, 10).goals == []
 
 
 def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views
-from headway.actions.people import inbox
-from headway.actions.people.inbox import Answer, ApprovalDecision
+from headway.actions.goals import views
+from headway.actions.runs import inbox
+from headway.actions.runs.inbox import Answer, ApprovalDecision
 from tests.autonomy.goal_harness import (
     Gate,
     Part,
@@ -48,9 +48,9 @@ def test_the_main_agent_waits(database_url: str, tmp_path: Path) -> None:
         pursuit.until(lambda: list_open(pursuit) and pursuit.job().state == "delayed")
         (approval,) = list_open(pursuit)
         assert (approval["goal_id"], approval["turn_id"], approval["run_id"]) == (goal.id, None, pursuit.run().id)
-        shown = pursuit.read(goal_views.show, goal.id)
+        shown = pursuit.read(views.show_goal, goal.id)
         assert (shown["status"], shown["waiting_for"]) == ("active", {"kind": "approval", "id": approval["id"]})
-        assert "An agent waits for a person: approval" in pursuit.read(goal_views.explain, goal.id)
+        assert "An agent waits for a person: approval" in pursuit.read(views.explain, goal.id)
         decide(pursuit, "approve")
         assert pursuit.wait_until_ended().status == "completed"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
 from tests.autonomy.goal_harness import (
@@ -139,7 +139,7 @@ def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path)
 
         def look(tx: Transaction) -> bool:
             """Read the sub-goal and its goal's job in one transaction, because one transaction updates both."""
-            job = jobs.get(tx, pursuit.tenant_id, run_id)
+            job = jobs.get_job(tx, pursuit.tenant_id, run_id)
             for sub_goal in goal_store.list_sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
                 if job.state == "delayed":
                     seen[sub_goal.check_ins] = job.due_at - sub_goal.checked_at

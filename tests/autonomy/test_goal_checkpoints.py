@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goals
+from headway.actions.goals import goals
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, open_pursuit, plan, step
 
 REFUSE = {

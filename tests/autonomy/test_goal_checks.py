@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions.proof import receipts
+from headway.actions.todos import proof
 from headway.ledger.check import SubjectKind
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.todo import write_checks
@@ -18,7 +18,7 @@ JUDGE = {"kind": "judge", "rubric": "It is deep."}
 
 
 def outcomes(pursuit: Pursuit, kind: SubjectKind, subject_id: int) -> list[bool]:
-    found = pursuit.database.read(lambda tx: receipts.list_newest(tx, pursuit.tenant_id, kind, subject_id))
+    found = pursuit.database.read(lambda tx: proof.list_newest_receipts(tx, pursuit.tenant_id, kind, subject_id))
     return [receipt.ok for receipt in reversed(found)]
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import dead_letters, goal_views, goals, jobs
+from headway.actions.engine import dead_letters
+from headway.actions.goals import goals, views
+from headway.actions.runs import jobs
 from headway.autonomy.pursuit import fail_pursuit
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, chunk, encode_stream, error, raw, text
@@ -32,7 +34,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
         pursuit.until(lambda: pursuit.job().retry_at)
         assert 1_790 < pursuit.job().retry_at - time.time() <= 1_800
         assert pursuit.events("agent_changed")[-1]["run"]["retry_at"] == pursuit.job().retry_at
-        assert "is rate limited" in pursuit.read(goal_views.explain, pursuit.goal_id)
+        assert "is rate limited" in pursuit.read(views.explain, pursuit.goal_id)
         retried(pursuit)
         assert pursuit.wait_until_ended().status == "completed"
 

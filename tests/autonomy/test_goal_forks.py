@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions.inspection.goal_forks import GoalForkRequest, fork_goal
+from headway.actions.goals.forks import GoalForkRequest, fork_goal
 from headway.ledger.errors import Invalid, NotFound
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, by_transcript, get_question, open_pursuit, plan, replan, step
 from tests.model_server import calls, text

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goals, runs
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import runs
 from headway.agents.instructions.prompts import CHECK_IN_PREFIX
 from headway.autonomy import recovery
 from headway.storage.stores import goals as goal_store
@@ -177,7 +178,7 @@ def run_overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
     script = Overseen(words)
     with open_pursuit(url, folder, script, **OVERSIGHT) as pursuit:
         new = NewGoal(words(), words())
-        pursuit.goal_id = pursuit.act(goals.add, new, pursuit.headway.settings.limits, "agent-discovered", words()).id
+        pursuit.goal_id = pursuit.act(goals.add_goal, new, pursuit.headway.settings.limits, "agent-discovered", words()).id
         pursuit.until(lambda: pursuit.journal("intervened"))
         script.messaged.open()
         pursuit.until(lambda: len(pursuit.journal("intervened")) == 2)
@@ -197,7 +198,7 @@ def interrupt(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     """Mark the goal as a takeover from a killed process would."""
     at_work = [sub_goal for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id) if sub_goal.status == "in-progress"]
     recovery.mark_interrupted(
-        tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, sub_goal.run_id or "") for sub_goal in at_work]
+        tx, goals.get_goal(tx, tenant_id, goal_id), [runs.get_run(tx, tenant_id, sub_goal.run_id or "") for sub_goal in at_work]
     )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import views
+from headway.actions.turns import views
 from tests.autonomy.goal_harness import (
     Gate,
     Part,

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions.inspection import plan_history
-from headway.actions.people import goal_edits
-from headway.actions.people.goal_edits import GoalEdit
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import GoalEdit
 from headway.ledger.errors import Conflict
 from headway.ledger.run import NANOS_PER_DOLLAR
 from tests.autonomy.goal_harness import (
@@ -33,7 +32,7 @@ TEN_DOLLARS = 10 * NANOS_PER_DOLLAR
 
 
 def edit(pursuit: Pursuit, **fields: int | str) -> None:
-    pursuit.act(goal_edits.edit, pursuit.goal_id, GoalEdit(**fields), pursuit.headway.settings.limits)  # type: ignore[arg-type]
+    pursuit.act(goals.edit_goal, pursuit.goal_id, GoalEdit(**fields), pursuit.headway.settings.limits)  # type: ignore[arg-type]
 
 
 def test_a_spent_budget_pauses_a_goal_until_it_is_raised(database_url: str, tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_plans_have_titles_and_say_what_they_changed(database_url: str, tmp_path
         assert pursuit.sub_goal("measure").title == "Measure the bed"
         assert pursuit.sub_goal("dig").name == "Dig with the large shovel until the hole is deep enough for…"
         assert pursuit.sub_goal("plant").name == "plant"
-        second, first = pursuit.read(plan_history.list_page, pursuit.goal_id, 10).plans
+        second, first = pursuit.read(views.list_plans, pursuit.goal_id, 10).plans
         assert (second["plan"], second["in_force"], second["total"], second["done"]) == (2, True, 3, 3)
         assert [member["id"] for member in second["added"]] == [numbers["drill"]]
         assert [member["id"] for member in second["removed"]] == [numbers["dig"], numbers["paint"]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
 from tests.autonomy.goal_harness import (
@@ -68,7 +68,7 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
     with open_pursuit(
         database_url, tmp_path, by_part(plan=costly(step("dig"), agent("fill"))), priced=True, budget_usd="100"
     ) as pursuit:
-        other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
+        other = pursuit.database.write(lambda tx: tenants.add_tenant(tx, "other")).id
         first = pursuit.set_goal("A garden.").id
         pursuit.wait_until_paused()
         second = pursuit.set_goal("A pond.").id

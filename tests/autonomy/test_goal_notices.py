@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import notices
+from headway.actions.runs import notices
 from headway.ledger.job import Job
 from tests.autonomy.goal_harness import Pursuit, by_part, failure, open_pursuit, plan, replan, step
 

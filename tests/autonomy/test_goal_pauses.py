@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goals, halts, runs
+from headway.actions.goals import goals
+from headway.actions.installation import halts
+from headway.actions.runs import runs
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
@@ -177,7 +179,7 @@ def build_script(gate: Gate, later: Gate) -> Script:
 
 
 def find_shovel_run(pursuit: Pursuit) -> Run | None:
-    return next((run for run in pursuit.read(run_store.list_page, None, 100) if run.task == "shovel"), None)
+    return next((run for run in pursuit.read(run_store.list_run_page, None, 100) if run.task == "shovel"), None)
 
 
 def wait_until_left_at_work(pursuit: Pursuit) -> Run:
@@ -194,10 +196,10 @@ def test_an_abandoned_goal_also_stops_sub_agents_of_ended_agents(database_url: s
     with open_pursuit(database_url, tmp_path, build_script(gate, gate)) as pursuit:
         left = wait_until_left_at_work(pursuit)
         pursuit.act(goals.abandon, pursuit.goal_id)
-        assert pursuit.read(runs.get, left.id).status == "canceled"
+        assert pursuit.read(runs.get_run, left.id).status == "canceled"
         gate.open()
         pursuit.until(lambda: not pursuit.headway.engine.tasks)
-        assert {run.status for run in pursuit.read(run_store.list_page, None, 100)} == {"canceled", "completed"}
+        assert {run.status for run in pursuit.read(run_store.list_run_page, None, 100)} == {"canceled", "completed"}
 
 
 def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_path: Path) -> None:
@@ -212,6 +214,6 @@ def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_
         left = wait_until_left_at_work(pursuit)
         assert pursuit.database.write(orphan) == 1
         gate.open()
-        pursuit.until(lambda: pursuit.read(runs.get, left.id).status == "completed")
+        pursuit.until(lambda: pursuit.read(runs.get_run, left.id).status == "completed")
         later.open()
         assert pursuit.wait_until_ended().status == "completed"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views
+from headway.actions.goals import views
 from headway.autonomy.planner import PlanForm
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, get_question, in_order, open_pursuit, plan, step
 from tests.model_server import Reply, calls, text
@@ -181,7 +181,7 @@ def test_the_results_of_earlier_goals_are_in_the_next_planning_prompt(database_u
 
 
 def read_goal(pursuit: Pursuit) -> dict[str, Any]:
-    return pursuit.read(goal_views.show, pursuit.goal_id)
+    return pursuit.read(views.show_goal, pursuit.goal_id)
 
 
 @each_row(("given", "stored"), [(11, 10), (85, 10), (0, 1), (-3, 1), (7, 7)])

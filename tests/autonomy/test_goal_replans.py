@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goals
+from headway.actions.goals import goals
 from headway.actions.inspection import why
 from headway.ledger.errors import Conflict
 from tests.autonomy.goal_harness import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goal_views, goals
+from headway.actions.goals import goals, views
 from headway.ledger.errors import Invalid
 from tests.agents.repository_harness import (
     check_untouched,
@@ -60,7 +60,7 @@ def test_a_goal_is_replanned_after_a_conflict(sqlite_url: str, tmp_path: Path) -
         asked = pursuit.list_requests("replan")
         assert len(asked) == 1, pursuit.describe_state()
         assert reason in get_question(asked[0])
-        document = pursuit.read(goal_views.show, goal.id)
+        document = pursuit.read(views.show_goal, goal.id)
         assert document["repository"] == "app"
         assert [file["path"] for file in document["changes"]["files"]] == ["a.txt", "b.txt", "c.txt"]
         assert "+both" in document["changes"]["diff"]

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 
 from headway import settings
-from headway.actions.access import tenants, tokens
-from headway.assembly import Headway
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
+from headway.process.assembly import Headway
 from headway.surfaces.http.app import WebApp
 from tests.autonomy.goal_harness import agent, by_part, by_transcript, in_order, open_pursuit, plan
 from tests.hostile_repository import list_commands
@@ -47,8 +48,8 @@ def test_a_repository_that_a_tenants_token_wrote_stays_in_the_sandbox(tmp_path: 
 async def write_repository_and_set_goal(home: Path, marker: Path) -> None:
     app = WebApp(Headway(settings.load({"home": str(home), "commands": "git", "sandbox": "required"})))
     async with app.lifespan(app):
-        tenant = await app.headway.database.write(lambda tx: tenants.add(tx, "acme"))
-        token = await app.headway.database.write(lambda tx: tokens.create(tx, tenant.id))
+        tenant = await app.headway.database.write(lambda tx: tenants.add_tenant(tx, "acme"))
+        token = await app.headway.database.write(lambda tx: tokens.create_token(tx, tenant.id))
         headers = {"Authorization": f"Bearer {token.secret}"}
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers, timeout=30) as client:

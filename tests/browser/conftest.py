@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from headway.actions import goals
+from headway.actions.goals import goals
 from tests.browser.page_harness import Profiles, Visit, launch_browser, open_windows
 from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client, Service

@@ -222,7 +222,7 @@ def sign_in(context: BrowserContext, client: Client, scope: TokenScope = "admin"
     """Sign in as the page does, with a new token of the tenant, or of the tenant `local` if it is the operator's."""
     url = str(client.base_url).rstrip("/")
     desk = TenantHarness(client.desk.database, LOCAL_TENANT) if scope == "operator" else client.desk
-    token = desk.write(tokens.create, "somebody at a browser", scope=scope).secret
+    token = desk.write(tokens.create_token, "somebody at a browser", scope=scope).secret
     answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
     assert answer.status == 204, answer.text()
 

@@ -1,7 +1,7 @@
 """Files as agents of a small company leave them: reports, code, a table and a picture, with several versions."""
 
-from headway.actions.files import recording
-from headway.ledger.files.versions import FileOrigin, WrittenFile, WrittenFiles, build_written, describe_data
+from headway.actions.history import files as file_history
+from headway.ledger.file_versions import FileOrigin, WrittenFile, WrittenFiles, build_written, describe_data
 from headway.storage.transaction import Transaction
 from tests.goal_plans import add_begun_goal
 from tests.sample_files import PNG
@@ -55,7 +55,7 @@ def stage_files(client: Client) -> dict[str, str]:
         ids: dict[str, str] = {}
 
         def put(origin: FileOrigin, *files: WrittenFile, workspace: str = "") -> None:
-            recorded = recording.record(tx, tenant_id, workspace, WrittenFiles(files), origin)
+            recorded = file_history.record_files(tx, tenant_id, workspace, WrittenFiles(files), origin)
             ids.update({file["path"]: file["id"] for file in recorded["files"]})
 
         put(writer, build_written("old-plan.txt", b"Ask support first.\n"))

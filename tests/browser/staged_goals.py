@@ -1,7 +1,8 @@
 """Half-finished goals, as a pursuit would have left them, with their jobs delayed so that nothing changes them."""
 
-from headway.actions import goals, jobs, journal, runs, sub_goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import jobs, runs, sub_goals
 from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import goals as goal_store
@@ -38,8 +39,8 @@ WANTED = "Cut checkout p95 below 400 ms without raising cost"
 
 def add_sleeping_goal(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
     """A goal whose job never becomes due."""
-    goal = goals.add(tx, tenant_id, wanted)
-    jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
+    goal = goals.add_goal(tx, tenant_id, wanted)
+    jobs.delay(tx, jobs.get_locked_job(tx, tenant_id, goal.run_id or ""))
     return goal
 
 
@@ -47,8 +48,8 @@ def start_sub_agent(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) ->
     """A sub-agent that has just started."""
     sub_goal = get_sub_goal(tx, goal, one_id)
     child = runs.begin_child(tx, get_main_run(tx, goal), "coder", sub_goal.description, 20, 5, sub_goal.id)
-    jobs.delay(tx, jobs.get_locked(tx, tenant_id, child.id))
-    sub_goals.start(tx, sub_goal, child)
+    jobs.delay(tx, jobs.get_locked_job(tx, tenant_id, child.id))
+    sub_goals.start_sub_goal(tx, sub_goal, child)
 
 
 def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
@@ -56,7 +57,7 @@ def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
     goal = add_sleeping_goal(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS_PER_DOLLAR))
     ids = add_plan(tx, goal, STEPS)
     about = {"plan_no": 1, "added": [{"id": sub_goal_id} for sub_goal_id in ids.values()], "kept": [], "dropped": []}
-    journal.append(tx, tenant_id, goal.id, "planned", about)
+    sub_goals.append(tx, tenant_id, goal.id, "planned", about)
     for step in DONE:
         end(tx, goal, ids[step], "p95 is 612 ms.")
         evaluate(tx, goal, ids[step])
@@ -64,14 +65,14 @@ def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
     sub_goals.skip(tx, get_sub_goal(tx, goal, ids[DROPPED]), "The new plan does not include it.", superseded_by=2)
     for step in AT_WORK:
         start_sub_agent(tx, tenant_id, ids[step], goal)
-    return goals.get(tx, tenant_id, goal.id)
+    return goals.get_goal(tx, tenant_id, goal.id)
 
 
 def add_intervention(tx: Transaction, tenant_id: int, goal: Goal) -> None:
     half_done = [sub_goal.id for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id) if sub_goal.status == "in-progress"]
-    journal.append(tx, tenant_id, goal.id, "interrupted", {"agents": ["coder", "coder"], "sub_goals": half_done})
+    sub_goals.append(tx, tenant_id, goal.id, "interrupted", {"agents": ["coder", "coder"], "sub_goals": half_done})
     decided = dict(zip(map(str, half_done), ("resume", "retry"), strict=True))
-    journal.append(tx, tenant_id, goal.id, "recovered", {"sub_goals": decided})
+    sub_goals.append(tx, tenant_id, goal.id, "recovered", {"sub_goals": decided})
 
 
 def add_one_of_each_status(tx: Transaction, tenant_id: int) -> None:
@@ -83,7 +84,7 @@ def add_one_of_each_status(tx: Transaction, tenant_id: int) -> None:
         if "Migrate" in description:
             end(tx, goal, ids["act"])
             end(tx, goal, ids["check"])
-            goals.complete(tx, goals.get(tx, tenant_id, goal.id), "All invoices are there.")
+            goals.complete_goal(tx, goals.get_goal(tx, tenant_id, goal.id), "All invoices are there.")
         else:
             goals.abandon(tx, tenant_id, goal.id)
     goals.propose(tx, tenant_id, NewGoal("Find and fix flaky tests in the billing suite"), "Three of them failed twice this week.")

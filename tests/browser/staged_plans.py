@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from headway.actions import goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.transaction import Transaction
 from tests.browser.staged_goals import add_sleeping_goal, start_sub_agent
@@ -45,7 +45,7 @@ def add_goal(tx: Transaction, tenant_id: int, wanted: str, steps: Mapping[str, S
         evaluate(tx, goal, ids[name])
     for name in names[done : done + running]:
         start_sub_agent(tx, tenant_id, ids[name], goal)
-    return goals.get(tx, tenant_id, goal.id)
+    return goals.get_goal(tx, tenant_id, goal.id)
 
 
 def add_wide_goal(tx: Transaction, tenant_id: int) -> Goal:

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import APIResponse, Locator, Route, expect
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
 from tests.browser.page_harness import Visit
 from tests.surfaces.server_harness import Client

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Route, expect
 
-from headway.actions import halts
+from headway.actions.installation import halts
 from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, calls, error, pause_midway, text
 from tests.surfaces.server_harness import Client

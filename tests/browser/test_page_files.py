@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions.files import recording
-from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
+from headway.actions.history import files
+from headway.ledger.file_versions import FileOrigin, WrittenFiles, build_written
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import PHONE, Visit, look_at
 from tests.browser.staged_files import stage_files
@@ -138,7 +138,7 @@ def test_hostile_names_and_contents_show_as_text(page: Visit, client: Client) ->
         for words in HOSTILE.values():
             file = build_written(words.replace("\0", "")[:500] + ".md", words.encode())
             origin = FileOrigin(words[:100], words[:100])
-            ids.append(str(recording.record(tx, tenant_id, words[:100], WrittenFiles((file,)), origin)["files"][0]["id"]))
+            ids.append(str(files.record_files(tx, tenant_id, words[:100], WrittenFiles((file,)), origin)["files"][0]["id"]))
         return ids
 
     ids = client.desk.write(fill)

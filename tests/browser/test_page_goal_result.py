@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import goals, jobs, plans, runs, sub_goals, turns
-from headway.actions.files import recording
-from headway.actions.goals import NewGoal
-from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.history import files as file_history
+from headway.actions.runs import jobs, runs, sub_goals
+from headway.actions.turns import turns
+from headway.ledger.file_versions import FileOrigin, WrittenFiles, build_written
 from headway.ledger.goal import Goal
 from headway.ledger.run import RunEnd
 from headway.storage.stores import goals as goal_store
@@ -35,20 +37,20 @@ def work_on(tx: Transaction, goal: Goal, sub_goal_id: int, *, fails: bool = Fals
     """A sub-agent that works on a sub-goal until its end. Its parent stays asleep."""
     sub_goal = get_sub_goal(tx, goal, sub_goal_id)
     child = runs.begin_child(tx, get_main_run(tx, goal), "coder", sub_goal.description, 20, 5, sub_goal.id)
-    jobs.delay(tx, jobs.get_locked(tx, goal.tenant_id, child.id))
-    started = sub_goals.start(tx, sub_goal, child)
+    jobs.delay(tx, jobs.get_locked_job(tx, goal.tenant_id, child.id))
+    started = sub_goals.start_sub_goal(tx, sub_goal, child)
     ending = RunEnd("failed", error="The broker did not answer.") if fails else RunEnd("completed", "Done.")
     result = ending.as_result()
     child = child._replace(status=ending.status, ended_at=tx.now, result=json.dumps(result))
-    run_store.save(tx, child)
-    sub_goals.end(tx, started, child, result)
-    runs.emit_changed(tx, child)
+    run_store.save_run(tx, child)
+    sub_goals.end_sub_goal(tx, started, child, result)
+    runs.emit_run_changed(tx, child)
 
 
 def add_replanned_goal(tx: Transaction, tenant_id: int) -> Goal:
     """Eight sub-goals. One of them failed at first, one diverged, and the second plan replaces what was left."""
     goal = staged_goals.add_sleeping_goal(tx, tenant_id, NewGoal("Move all services off the old queue", "Nothing uses it."))
-    goal = plans.apply_plan(tx, goal, [build_step(name, after) for name, after in staged_plans.SMALL.items()], "")
+    goal = goals.apply_plan(tx, goal, [build_step(name, after) for name, after in staged_plans.SMALL.items()], "")
     ids = list_ids(tx, goal)
     first, second, third, *_ = ids.values()
     work_on(tx, goal, first, fails=True)
@@ -62,7 +64,7 @@ def add_replanned_goal(tx: Transaction, tenant_id: int) -> Goal:
         build_step(f"#{ids[name]}", after) for name, after in (("Move the mailer", ["again"]), ("Watch both for a day", ["again"]))
     ]
     again = build_step("again", [f"#{second}"], "Measure the load of every queue")
-    return plans.apply_plan(tx, goals.get(tx, tenant_id, goal.id), [again, *kept], "A result diverged.")
+    return goals.apply_plan(tx, goals.get_goal(tx, tenant_id, goal.id), [again, *kept], "A result diverged.")
 
 
 def finish(tx: Transaction, tenant_id: int, goal: Goal) -> None:
@@ -70,7 +72,7 @@ def finish(tx: Transaction, tenant_id: int, goal: Goal) -> None:
         if sub_goal.status == "pending":
             work_on(tx, goal, sub_goal.id)
             evaluate(tx, goal, sub_goal.id)
-    goals.complete(tx, goals.get(tx, tenant_id, goal.id), REPORT)
+    goals.complete_goal(tx, goals.get_goal(tx, tenant_id, goal.id), REPORT)
 
 
 @pytest.fixture
@@ -135,9 +137,9 @@ def test_a_goal_that_was_replanned_shows_its_plans_its_timeline_and_its_files(pa
     # The details of a sub-goal list the files that it wrote.
     def write(tx: Transaction, tenant_id: int, name: str, path: str) -> str:
         sub_goal = get_sub_goal(tx, replanned, list_ids(tx, replanned)[name])
-        run = runs.get(tx, tenant_id, sub_goal.run_id or "")
+        run = runs.get_run(tx, tenant_id, sub_goal.run_id or "")
         origin = FileOrigin("write_file", run.role, run.id, "", replanned.id, sub_goal.id, 0)
-        recorded = recording.record(tx, tenant_id, "", WrittenFiles((build_written(path, b"# Load\n"),)), origin)
+        recorded = file_history.record_files(tx, tenant_id, "", WrittenFiles((build_written(path, b"# Load\n"),)), origin)
         turns.emit_event(tx, run, "tool_result", {"run_id": run.id, "tool": "write_file", **recorded})
         return str(recorded["files"][0]["id"])
 

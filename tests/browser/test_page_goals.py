@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
@@ -33,7 +33,7 @@ def get_goal(client: Client, goal: Goal) -> dict[str, Any]:
 
 def pause_goal(client: Client, goal: Goal, kind: str = "replans", why: str = "5 of 5 plans used.") -> None:
     def work(tx: Transaction, tenant_id: int) -> None:
-        goals.escalate(tx, goals.get(tx, tenant_id, goal.id), kind, why)  # type: ignore[arg-type]
+        goals.escalate(tx, goals.get_goal(tx, tenant_id, goal.id), kind, why)  # type: ignore[arg-type]
 
     client.desk.write(work)
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from headway.actions import notices
-from headway.actions.goals import NewGoal
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import notices
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import Visit
 from tests.browser.staged_goals import add_sleeping_goal

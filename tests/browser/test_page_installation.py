@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import spending
-from headway.actions.access import audit, tenants, tokens
+from headway.actions.access import audit, tokens
+from headway.actions.installation import spending, tenants
 from headway.storage.transaction import Transaction, within_tenant
 from tests.browser.page_harness import Profiles, Visit, look_at
 from tests.model_server import ModelServer, environment, error, text, to_script
@@ -95,17 +95,19 @@ def manage_tokens(page: Visit, client: Client) -> None:
     expect(question).to_contain_text("you will be signed out at once")
     page.button("Revoke it and sign out", within=question).click()
     expect(page.page.get_by_label("Token", exact=True)).to_be_visible()
-    assert client.token_id in [token.id for token in client.desk.read(tokens.list_all) if not token.revoked_at]
-    assert "somebody at a browser" not in [token.label for token in client.desk.read(tokens.list_all) if not token.revoked_at]
+    assert client.token_id in [token.id for token in client.desk.read(tokens.list_all_tokens) if not token.revoked_at]
+    assert "somebody at a browser" not in [
+        token.label for token in client.desk.read(tokens.list_all_tokens) if not token.revoked_at
+    ]
 
 
 def search_the_audit_log(page: Visit, client: Client) -> None:
     def fill(tx: Transaction) -> None:
         for number in range(60):
             tx.actor = "ci" if number % 2 else "Ada"
-            audit.record(tx, client.desk.tenant.id, "limit.set", "costs", {"limit_usd": number}, {"limit_usd": number + 1})
+            audit.record_in_audit(tx, client.desk.tenant.id, "limit.set", "costs", {"limit_usd": number}, {"limit_usd": number + 1})
         tx.actor = "Ada"
-        audit.record(tx, client.desk.tenant.id, "policy.allow", "approval:7", None, {"rule": "<img src=x>"})
+        audit.record_in_audit(tx, client.desk.tenant.id, "policy.allow", "approval:7", None, {"rule": "<img src=x>"})
 
     client.desk.database.write(within_tenant(client.desk.tenant.id, fill))
     page.go("/operations/audit?action=limit&who=ada")
@@ -234,7 +236,7 @@ def host_page(installation: Service, profiles: Profiles, pytestconfig: pytest.Co
 
     def create(tx: Transaction) -> str:
         local = tenants.ensure_local(tx)
-        return within_tenant(local.id, lambda tx: tokens.create(tx, local.id, "host", scope="operator"))(tx).secret
+        return within_tenant(local.id, lambda tx: tokens.create_token(tx, local.id, "host", scope="operator"))(tx).secret
 
     url = installation.url.rstrip("/")
     with profiles.take() as context:

@@ -5,8 +5,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import goals, journal
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import sub_goals
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
@@ -21,7 +22,7 @@ def add_goal(tx: Transaction, tenant_id: int) -> Goal:
     goal = staged_goals.add_sleeping_goal(tx, tenant_id, NewGoal("Know what changed"))
     ids = add_plan(tx, goal, {LONG: [], "check": [LONG], "tell": ["check"]})
     added = [{"id": number, "title": "", "description": words} for words, number in ids.items()]
-    journal.append(tx, tenant_id, goal.id, "planned", {"plan_no": 1, "added": added, "kept": [], "dropped": []})
+    sub_goals.append(tx, tenant_id, goal.id, "planned", {"plan_no": 1, "added": added, "kept": [], "dropped": []})
     end(tx, goal, ids[LONG], "Twelve services changed.\n\nThe list is in changes.md.")
     evaluate(tx, goal, ids[LONG])
     end(tx, goal, ids["check"], "Nothing was checked.")
@@ -72,7 +73,7 @@ def test_a_sub_goal_is_one_item_that_opens_and_older_entries_are_loaded_on_deman
     # Older entries are loaded on demand.
     def resume_often(tx: Transaction, tenant_id: int) -> None:
         for number in range(100):
-            journal.append(tx, tenant_id, goal.id, "decided", {"action": "continue", "note": f"note {number}"})
+            sub_goals.append(tx, tenant_id, goal.id, "decided", {"action": "continue", "note": f"note {number}"})
 
     client.desk.write(resume_often)
     page.page.reload()

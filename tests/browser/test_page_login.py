@@ -54,7 +54,7 @@ def test_a_token_leads_to_where_one_was_going_and_a_link_signs_in_once(
 
 def test_a_session_without_a_scope_says_so_and_changes_nothing(stranger: Visit, client: Client) -> None:
     stranger.forgiven = ("401", "403")
-    secret = client.desk.write(tokens.create, scope="read").secret
+    secret = client.desk.write(tokens.create_token, scope="read").secret
     answer = stranger.page.context.request.post(f"{stranger.url}/login", data={"token": secret}, headers={"Origin": stranger.url})
     assert answer.status == 204
     stranger.open("/memory").live()

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import expect
 
-from headway.actions import goals, jobs, notices
-from headway.actions.people import inbox
+from headway.actions.goals import goals
+from headway.actions.runs import inbox, jobs, notices
 from headway.ledger.run import Effect, Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
@@ -93,19 +93,19 @@ def full_board(client: Client) -> str:
 
 def busy_operations(client: Client, model: ModelServer) -> str:
     def add_dead_letter(tx: Transaction, tenant_id: int) -> None:
-        job = jobs.create(tx, tenant_id, "tool", {"name": "http_get"}, max_attempts=5)
-        locked = job_store.find_locked(tx, tenant_id, job.id)
+        job = jobs.create_job(tx, tenant_id, "tool", {"name": "http_get"}, max_attempts=5)
+        locked = job_store.find_locked_job(tx, tenant_id, job.id)
         assert locked is not None
         jobs.fail_permanently(tx, locked, "503 Service Unavailable from the sandbox gateway after 5 attempts")
         notices.notify(tx, tenant_id, "budget", "The pool of $5.00 is spent. Turns wait until there is room again.")
 
     def add_jobs(tx: Transaction, tenant_id: int) -> None:
         for name in ("Read the failed retry jobs of last night", "Compare the rates of both gateways"):
-            jobs.create(tx, tenant_id, "report", {"request": name})
-        late = jobs.create(tx, tenant_id, "report", {"request": "Summarise the incidents of this week for the on-call channel"})
+            jobs.create_job(tx, tenant_id, "report", {"request": name})
+        late = jobs.create_job(tx, tenant_id, "report", {"request": "Summarise the incidents of this week for the on-call channel"})
         jobs.retry_later(tx, late, "429 Too Many Requests: the provider asks to wait 40 s", Limits())
         for n, error in enumerate(("The sandbox refused the connection.", "The file plan.md does not exist.")):
-            jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "report", {"name": f"report {n + 1}"}), error)
+            jobs.fail_permanently(tx, jobs.create_job(tx, tenant_id, "report", {"name": f"report {n + 1}"}), error)
 
     conversation = client.conversation(title="Nightly")
     wait_for_turn(client, say(client, conversation, "hello"))

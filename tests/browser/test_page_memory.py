@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import memory
-from headway.actions.memory import NewMemory
+from headway.actions.turns import memory
+from headway.actions.turns.memory import NewMemory
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import Visit, look_at
 from tests.browser.test_page_hostile import HOSTILE, check_safe
@@ -70,11 +70,11 @@ def search_older_entries(page: Visit, client: Client) -> None:
     page.forgiven = ("409",)
 
     def fill(tx: Transaction, tenant_id: int) -> int:
-        needle = memory.add(tx, tenant_id, NewMemory("a needle"), "ada")
+        needle = memory.add_note(tx, tenant_id, NewMemory("a needle"), "ada")
         for n in range(memory.SEARCH_LIMIT):
-            memory.add(tx, tenant_id, NewMemory(f"hay {n}"), "ada")
+            memory.add_note(tx, tenant_id, NewMemory(f"hay {n}"), "ada")
         for words in HOSTILE.values():
-            memory.add(tx, tenant_id, NewMemory(words, words.split("\n")[0].replace("\t", " ")[:200]), words[:200])
+            memory.add_note(tx, tenant_id, NewMemory(words, words.split("\n")[0].replace("\t", " ")[:200]), words[:200])
         return needle.id
 
     needle_id = client.desk.write(fill)

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import APIResponse, Locator, Route, expect
 
-from headway.actions import conversations, goals, jobs, notices, spending, turns, webhooks
+from headway.actions.engine import webhooks
+from headway.actions.goals import goals
+from headway.actions.installation import spending
+from headway.actions.runs import jobs, notices
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import jobs as job_store
@@ -164,14 +169,14 @@ def test_dead_letters_are_explained_retried_and_dropped(page: Visit, client: Cli
 def add_dead_jobs(client: Client, count: int, kind: str = "tool") -> None:
     def add(tx: Transaction, tenant_id: int) -> None:
         for n in range(count):
-            jobs.fail_permanently(tx, jobs.create(tx, tenant_id, kind, {"name": f"{kind} {n}"}), "the shop was closed")
+            jobs.fail_permanently(tx, jobs.create_job(tx, tenant_id, kind, {"name": f"{kind} {n}"}), "the shop was closed")
 
     client.desk.write(add)
 
 
 def test_the_queue_is_counted_and_paged_and_many_dead_letters_are_chosen_at_once(page: Visit, client: Client) -> None:
     add_dead_jobs(client, 60, "later")
-    waiting = client.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "other", {"name": "wait for it"}))
+    waiting = client.desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "other", {"name": "wait for it"}))
     page.open("/operations/queue").live()
     queue, rows = page.region("Queue"), page.region("Jobs").get_by_role("list", name="Jobs").get_by_role("listitem")
     expect(queue).to_contain_text("1 job due, the oldest for")
@@ -441,7 +446,7 @@ def follow_notices(page: Visit, client: Client, model: ModelServer) -> None:
 
 
 def manage_webhooks(page: Visit, client: Client) -> None:
-    hook = client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/in", ("todo_changed",)), ("*",)).webhook
+    hook = client.desk.write(webhooks.create_webhook, NewWebhook("https://receiver.invalid/in", ("todo_changed",)), ("*",)).webhook
     page.go("/operations/webhooks")
     row = page.region("Webhooks").get_by_role("listitem")
     expect(row).to_contain_text("https://receiver.invalid/in")
@@ -454,7 +459,7 @@ def manage_webhooks(page: Visit, client: Client) -> None:
     dialog(page, "Replay events").get_by_label("Number").fill("0")
     dialog(page, "Replay events").get_by_role("button", name="Replay").click()
     expect(row).to_contain_text("delivered up to event 0")
-    client.desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get(tx, client.desk.tenant.id, hook.id), "<b>no</b>"))
+    client.desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get_job(tx, client.desk.tenant.id, hook.id), "<b>no</b>"))
     expect(row).to_contain_text("<b>no</b>")
     page.button("Resume receiver.invalid").click()
     expect(row).to_contain_text("active")
@@ -467,12 +472,12 @@ def book_calls(client: Client, days: int) -> None:
     """Book calls of two models and two roles on each of the last days."""
 
     def work(tx: Transaction, tenant_id: int) -> None:
-        run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id).id, turns.TurnRequest("hello"))
+        run = turns.start_turn(tx, tenant_id, conversations.add_conversation(tx, tenant_id).id, turns.TurnRequest("hello"))
         jobs.close(tx, tenant_id, run.id, "canceled", "")
         for day in range(days):
             for model, role, cents in (("anthropic:sonnet-x", "index", 30 + day), ("openai:mini-x", "researcher", 5 + day % 7)):
                 call = ModelCall("large", model, 20_000, 900, cents * NANOS_PER_DOLLAR // 100, 15_000)
-                run = spending.settle(tx, run._replace(role=role), call, NANOS_PER_DOLLAR * 1_000)
+                run = spending.settle_payment(tx, run._replace(role=role), call, NANOS_PER_DOLLAR * 1_000)
             tx.run("UPDATE spending_days SET day = day - 1 WHERE tenant_id = ?", tenant_id)
 
     client.desk.write(work)

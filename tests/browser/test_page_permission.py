@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from headway.actions import runs
-from headway.actions.people import inbox
+from headway.actions.runs import inbox, runs
 from headway.ledger.run import Effect, Run
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
@@ -224,7 +223,7 @@ def add_waiting_goal(tx: Transaction, tenant_id: int) -> int:
     """A goal one of whose sub-agents waits for approval, and another for an answer."""
     goal = staged_goals.add_half_done_goal(tx, tenant_id)
     working = [sub_goal for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id) if sub_goal.status == "in-progress"]
-    first, second = (runs.get(tx, tenant_id, sub_goal.run_id or "") for sub_goal in working)
+    first, second = (runs.get_run(tx, tenant_id, sub_goal.run_id or "") for sub_goal in working)
     propose_command(tx, first, "make", "canary")
     inbox.ask(tx, second, "May the pool grow to 50 connections?", ["Yes", "No"])
     return goal.id

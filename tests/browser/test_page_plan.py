@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import goals, sub_goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import sub_goals
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals, staged_plans
@@ -234,7 +235,9 @@ def follow_changes(page: Visit, client: Client) -> None:
     client.desk.database.write(
         lambda tx: sub_goals.skip(tx, get_sub_goal(tx, goal, ids["arrive"]), "The new plan does not include it.", 2)
     )
-    client.desk.database.write(lambda tx: goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=2)))
+    client.desk.database.write(
+        lambda tx: goals.save_goal_and_emit(tx, goals.get_goal(tx, goal.tenant_id, goal.id)._replace(plan_no=2))
+    )
     expect(page.page.get_by_text("1 sub-goal of earlier plans, replaced since")).to_be_visible()
     page.button("Graph").click()
 
@@ -245,7 +248,7 @@ def follow_changes(page: Visit, client: Client) -> None:
         for name, divergence in (("look", "minor"), ("act", "major")):
             end(tx, goal, ids[name], "Done.")
             evaluate(tx, goal, ids[name], divergence, "The result is older than asked for.")  # type: ignore[arg-type]
-        return goals.get(tx, tenant_id, goal.id)
+        return goals.get_goal(tx, tenant_id, goal.id)
 
     diverged = client.desk.write(add)
     page.go(f"/goals/{diverged.id}")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.ledger.goal import Goal, PauseKind
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.transaction import Transaction
@@ -39,7 +39,7 @@ def add_goals(client: Client, number: int) -> list[Goal]:
 
 
 def escalate(client: Client, goal: Goal, kind: PauseKind = "escalation", reason: str = "No way forward.") -> None:
-    client.desk.write(lambda tx, tenant_id: goals.escalate(tx, goals.get(tx, tenant_id, goal.id), kind, reason))
+    client.desk.write(lambda tx, tenant_id: goals.escalate(tx, goals.get_goal(tx, tenant_id, goal.id), kind, reason))
 
 
 def rows(page: Visit) -> Locator:

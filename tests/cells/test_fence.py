@@ -6,16 +6,17 @@ from functools import partial
 import psycopg
 import pytest
 
-from headway.actions import idempotency, jobs, schedules
-from headway.actions.moves import source as leaving
-from headway.actions.moves import target as arriving
+from headway.actions.access import idempotency
+from headway.actions.engine import schedules
+from headway.actions.installation import moves
+from headway.actions.runs import jobs
 from headway.cells import moving
 from headway.cells.moving import move_tenant, undo_move
 from headway.ledger.cells import Move
 from headway.ledger.errors import Conflict, TenantMoving
 from headway.storage.postgres.fence import fence_new_tables
 from headway.storage.stores import jobs as job_store
-from headway.storage.stores.tenant_rows import list_tables
+from headway.storage.stores.retention import list_tables
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells, run_sql
@@ -108,7 +109,7 @@ def test_workers_and_housekeeping_pass_over_the_tenant(cells: Cells) -> None:
     run_sql(database, "UPDATE schedules SET next_at = 5 RETURNING 1")
     run_sql(database, "UPDATE idempotency_keys SET at = 5 RETURNING 1")
     for each in (desk, other):
-        each.write(jobs.create, "tool", {}, job_id=f"old {each.tenant.name}")
+        each.write(jobs.create_job, "tool", {}, job_id=f"old {each.tenant.name}")
         run_sql(database, "UPDATE jobs SET state = 'completed', updated_at = 5 WHERE id = ? RETURNING 1", f"old {each.tenant.name}")
     fence(cells)
 
@@ -166,17 +167,17 @@ def test_a_process_that_was_suspended_changes_nothing_after_an_undo(cells: Cells
     source = cells.databases["a"]
 
     for step in (
-        partial(leaving.drain, move=move),
-        partial(leaving.fence_table, move=move, table="todos", wait_ms=200),
-        partial(leaving.depart, move=move),
+        partial(moves.drain, move=move),
+        partial(moves.fence_table, move=move, table="todos", wait_ms=200),
+        partial(moves.depart, move=move),
     ):
         with pytest.raises(Conflict, match="is undone by now"):
             source.write(step)
     moving.copy_rows(cells.route(), move)
     with pytest.raises(Conflict, match="is being undone"):
         moving.check_arrival(cells.route(), move)
-    source.write(partial(leaving.delete_part, move=move, table="todos"))
-    source.write(partial(leaving.finish, move=move))
+    source.write(partial(moves.delete_part, move=move, table="todos"))
+    source.write(partial(moves.finish, move=move))
     moving.place(cells.route(), move)
 
     assert cells.read_rows("a", desk.tenant.id) == before
@@ -193,9 +194,9 @@ def test_a_process_that_was_suspended_changes_nothing_when_the_tenant_has_come_b
     move_tenant(cells.route("b", "a"), "acme")
     source = cells.databases["a"]
 
-    source.write(partial(leaving.depart, move=move))
-    source.write(partial(leaving.delete_part, move=move, table="todos"))
-    source.write(partial(leaving.finish, move=move))
+    source.write(partial(moves.depart, move=move))
+    source.write(partial(moves.delete_part, move=move, table="todos"))
+    source.write(partial(moves.finish, move=move))
     moving.place(cells.route(), move)
 
     assert cells.read_rows("a", desk.tenant.id) == before
@@ -220,7 +221,7 @@ def test_a_move_that_has_arrived_can_only_be_completed(cells: Cells) -> None:
 def test_a_move_that_is_being_undone_cannot_be_completed(cells: Cells) -> None:
     TenantHarness(cells.databases["a"])
     move = fence(cells)
-    cells.databases["b"].write(partial(arriving.cancel, move=move))
+    cells.databases["b"].write(partial(moves.cancel_arrival, move=move))
 
     with pytest.raises(Conflict, match="is being undone"):
         move_tenant(cells.route(), "acme")
@@ -232,4 +233,4 @@ def test_a_move_to_a_third_cell_waits_for_the_first_one(cells: Cells) -> None:
     fence(cells)
 
     with pytest.raises(Conflict, match="is being moved to cell b"):
-        cells.databases["a"].write(partial(leaving.begin, tenant_name="acme", target="c"))
+        cells.databases["a"].write(partial(moves.begin_move, tenant_name="acme", target="c"))

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from headway.cells import moving
-from headway.cells.files import mirror_folder
-from headway.cells.moving import move_tenant
+from headway.cells.moving import mirror_folder, move_tenant
 from headway.ledger.errors import Conflict
-from headway.storage.task_files import TaskFile
+from headway.storage.home_files import TaskFile
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells, CellUrls, open_cells
 

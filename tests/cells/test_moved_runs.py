@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from headway import settings
-from headway.actions import goals, turns
-from headway.assembly import Headway
+from headway.actions.goals import goals
+from headway.actions.turns import turns
 from headway.cells.moving import move_tenant
+from headway.process.assembly import Headway
 from headway.storage.stores import goals as goal_store
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells, run_sql
@@ -76,7 +77,7 @@ def test_a_turn_that_waits_for_its_model_is_answered_once_in_the_other_cell(
 
 def test_a_goal_is_pursued_in_the_other_cell(cells: Cells, tmp_path: Path) -> None:
     desk = TenantHarness(cells.databases["a"])
-    goal = desk.write(goals.add, goals.NewGoal("Write a short note", "There is a note."))
+    goal = desk.write(goals.add_goal, goals.NewGoal("Write a short note", "There is a note."))
 
     async def run() -> None:
         first = await start_agents(tmp_path, cells.urls.a, "rehearsal")

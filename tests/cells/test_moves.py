@@ -8,11 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.actions import idempotency, jobs, schedules
-from headway.actions.access import tenants, tokens
-from headway.actions.idempotency import Answer, IdempotentRequest
-from headway.actions.moves import source as leaving
-from headway.actions.schedules import Timing
+from headway.actions.access import idempotency, tokens
+from headway.actions.access.idempotency import Answer, IdempotentRequest
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.installation import moves as leaving
+from headway.actions.installation import tenants
+from headway.actions.runs import jobs
 from headway.cells.moving import Route, move_tenant, undo_move
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import NEVER, Job, JobState
@@ -63,7 +65,7 @@ def test_everything_of_a_tenant_moves_and_comes_back(cells: Cells) -> None:
 
 def test_the_tenant_continues_in_the_other_cell(cells: Cells) -> None:
     desk = TenantHarness(cells.databases["a"])
-    created = desk.write(tokens.create, "laptop")
+    created = desk.write(tokens.create_token, "laptop")
     todo = desk.add("before the move")
     request = IdempotentRequest("POST /v1/todos", "a key", "a hash")
     desk.write(idempotency.run_once, request, lambda _: Answer(201, "first"))
@@ -90,8 +92,8 @@ def add_job(desk: TenantHarness, name: str, state: JobState, due_at: int, owner:
     """Store a job in a given state."""
 
     def add(tx: Transaction, tenant_id: int) -> Job:
-        job = jobs.create(tx, tenant_id, "tool", {}, job_id=name)._replace(state=state, due_at=due_at, owner=owner)
-        job_store.save(tx, job)
+        job = jobs.create_job(tx, tenant_id, "tool", {}, job_id=name)._replace(state=state, due_at=due_at, owner=owner)
+        job_store.save_job(tx, job)
         return job
 
     return desk.write(add)
@@ -114,8 +116,8 @@ def test_jobs_and_schedules_continue_and_others_stay_as_they_are(cells: Cells) -
     move_tenant(cells.route(), "acme")
     moved = cells.desk("b", "acme")
 
-    assert [moved.read(job_store.find, job.id) for job in waiting] == waiting
-    running = moved.read(job_store.find, "running")
+    assert [moved.read(job_store.find_job, job.id) for job in waiting] == waiting
+    running = moved.read(job_store.find_job, "running")
     assert running is not None
     assert (running.state, running.owner, running.attempts) == ("queued", "", 0)
     assert 5 < running.due_at < later  # due when it arrived
@@ -158,7 +160,7 @@ def test_new_rows_get_ids_that_no_other_row_of_the_tenant_has(cells: Cells) -> N
     )
     assert new_event > last_event
     assert next_call > 5000
-    assert target.write(partial(tenants.add, name="native")).id == cells.access("b").cell.first_tenant_id
+    assert target.write(partial(tenants.add_tenant, name="native")).id == cells.access("b").cell.first_tenant_id
 
 
 def test_a_lost_answer_to_the_commit_in_the_target_is_looked_up(cells: Cells) -> None:
@@ -213,7 +215,7 @@ def test_a_tenant_that_cannot_be_moved_stays_where_it_is(new_cells: Cells) -> No
     with pytest.raises(Conflict, match="has a tenant named 'acme'"):
         move_tenant(cells.route(), "acme")
     with pytest.raises(Invalid, match="exists in every cell"):
-        cells.databases["a"].write(partial(leaving.begin, tenant_name="local", target="b"))
+        cells.databases["a"].write(partial(leaving.begin_move, tenant_name="local", target="b"))
     with pytest.raises(NotFound, match="under way"):
         undo_move(cells.route(), "acme")
     run_sql(cells.databases["b"], "DELETE FROM migrations WHERE number = (SELECT MAX(number) FROM migrations) RETURNING 1")

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from headway.actions import halts, jobs
-from headway.actions.retention import removal
+from headway.actions.installation import halts, tenants
+from headway.actions.runs import jobs
 from headway.cells import moving
 from headway.cells.moving import move_tenant, undo_move
 from headway.ledger.errors import TenantMoving
@@ -17,23 +17,23 @@ from tests.cells.move_harness import Cells, run_sql
 def test_a_job_that_is_canceled_when_the_move_has_begun_stays_canceled(cells: Cells) -> None:
     desk, route = TenantHarness(cells.databases["a"]), cells.route()
     for name in ("first", "second"):
-        desk.write(jobs.create, "tool", {}, job_id=name)
+        desk.write(jobs.create_job, "tool", {}, job_id=name)
     moving.drain(route, moving.begin(route, "acme"))
-    desk.write(jobs.cancel, "first")
+    desk.write(jobs.cancel_job, "first")
 
     undo_move(route, "acme")
 
     assert list_states(desk) == ["canceled", "queued"]
 
     moving.drain(route, moving.begin(route, "acme"))
-    desk.write(jobs.cancel, "second")
+    desk.write(jobs.cancel_job, "second")
     move_tenant(route, "acme")
 
     assert list_states(cells.desk("b", "acme")) == ["canceled", "canceled"]
 
 
 def list_states(desk: TenantHarness) -> list[str]:
-    found = [desk.read(job_store.find, name) for name in ("first", "second")]
+    found = [desk.read(job_store.find_job, name) for name in ("first", "second")]
     return [job.state for job in found if job]
 
 
@@ -55,7 +55,7 @@ def test_a_tenant_whose_move_has_begun_cannot_be_deleted(cells: Cells) -> None:
     moving.begin(route, "acme")
 
     with pytest.raises(TenantMoving):
-        cells.databases["a"].write(partial(removal.shut_out, tenant=desk.tenant))
+        cells.databases["a"].write(partial(tenants.shut_out, tenant=desk.tenant))
 
     move_tenant(route, "acme")
     assert cells.desk("b", "acme").subjects() == ["kept"]

@@ -42,7 +42,7 @@ def try_all(url: str, folder: Path, secrets: Sequence[str]) -> list[set[int]]:
 def test_a_token_works_in_the_cell_of_its_tenant_alone(cells: Cells, tmp_path: Path) -> None:
     desk = TenantHarness(cells.databases["a"])
     other = TenantHarness(cells.databases["b"], "resident")
-    active, revoked, expired = (desk.write(tokens.create, label, scope="admin") for label in ("laptop", "lost", "old"))
+    active, revoked, expired = (desk.write(tokens.create_token, label, scope="admin") for label in ("laptop", "lost", "old"))
     desk.write(tokens.revoke, revoked.token.id)
     desk.write(lambda tx, _: tx.run("UPDATE tokens SET expires_at = 1 WHERE id = ?", expired.token.id))
     relabeled = active.secret.replace("hw_a_", "hw_b_")

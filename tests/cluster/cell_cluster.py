@@ -18,9 +18,11 @@ from typing import Any
 
 import psycopg
 
-from headway.actions import conversations, goals, turns
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction, within_tenant
 from tests.cluster import workload
@@ -284,10 +286,10 @@ def describe_tick(tenant: str) -> dict[str, Any]:
 def enqueue(tx: Transaction, tenant_id: int, prefix: str) -> None:
     """Store the first work of a tenant."""
     for content in (*(f"Note {prefix}{name}." for name in TURNS), *(f"Delegate {prefix}{name}." for name in DELEGATED)):
-        conversation = conversations.add(tx, tenant_id)
-        turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(content, limit=3 * workload.STEPS))
+        conversation = conversations.add_conversation(tx, tenant_id)
+        turns.start_turn(tx, tenant_id, conversation.id, turns.TurnRequest(content, limit=3 * workload.STEPS))
     for name in GOALS:
-        goals.add(tx, tenant_id, NewGoal(f"Run the errands of {prefix}{name}.", "Everything is noted."))
+        goals.add_goal(tx, tenant_id, NewGoal(f"Run the errands of {prefix}{name}.", "Everything is noted."))
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from headway.actions import conversations, goals, turns
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -122,8 +124,8 @@ def make_home(home: Path) -> None:
 
 
 def start_turn(tx: Transaction, tenant_id: int, content: str) -> None:
-    conversation = conversations.add(tx, tenant_id)
-    turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(content, limit=3 * STEPS))
+    conversation = conversations.add_conversation(tx, tenant_id)
+    turns.start_turn(tx, tenant_id, conversation.id, turns.TurnRequest(content, limit=3 * STEPS))
 
 
 def enqueue(url: str) -> None:
@@ -135,7 +137,7 @@ def enqueue(url: str) -> None:
         for name in DELEGATED:
             desk.write(partial(start_turn, content=f"Delegate {name}."))
         for name in GOALS:
-            desk.write(goals.add, NewGoal(f"Run the errands of {name}.", "Everything is noted."))
+            desk.write(goals.add_goal, NewGoal(f"Run the errands of {name}.", "Everything is noted."))
 
 
 def enqueue_extra(url: str) -> None:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.ledger.job import NEVER, Job
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
@@ -67,7 +67,7 @@ def count_claims(ledger: DirectDatabase) -> int:
 
 def add_job(tx: Transaction, tenant_id: int) -> Job:
     """Queue a job that has been due for an hour: a process knows the server's clock only approximately."""
-    job = jobs.create(tx, tenant_id, KIND, {"name": "now", "arguments": {}})
+    job = jobs.create_job(tx, tenant_id, KIND, {"name": "now", "arguments": {}})
     return jobs.move(tx, job, "queued", tx.now - HOUR_MS)
 
 
@@ -80,7 +80,7 @@ def delay_job(tx: Transaction, tenant_id: int, delay_ms: int | None) -> Job:
 
 
 def end_job(tx: Transaction, tenant_id: int) -> Job:
-    return jobs.complete(tx, add_job(tx, tenant_id))
+    return jobs.complete_job(tx, add_job(tx, tenant_id))
 
 
 def test_the_scaler_counts_what_workers_have_and_would_claim_of_all_tenants(

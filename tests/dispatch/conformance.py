@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import halts, jobs
+from headway.actions.installation import halts
+from headway.actions.runs import jobs
 from headway.engine.engine import Engine
-from headway.engine.port import Dispatcher, DueJob
+from headway.engine.external import Dispatcher, DueJob
 from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
 from headway.storage.database import Database
@@ -59,7 +60,7 @@ class Crew:
 
     def enqueue(self, count: int = 1, family: str = "", **payload: object) -> list[str]:
         def create(tx: Transaction, tenant_id: int) -> list[Job]:
-            return [jobs.create(tx, tenant_id, KIND, payload, family=family) for _ in range(count)]
+            return [jobs.create_job(tx, tenant_id, KIND, payload, family=family) for _ in range(count)]
 
         created = self.desk.write(create)
         for engine in self.engines:
@@ -70,7 +71,7 @@ class Crew:
         """Change a waiting job as an action would."""
 
         def find_and_change(tx: Transaction, tenant_id: int) -> None:
-            change(tx, jobs.get_locked(tx, tenant_id, job_id))
+            change(tx, jobs.get_locked_job(tx, tenant_id, job_id))
 
         self.desk.write(find_and_change)
         for engine in self.engines:
@@ -83,7 +84,7 @@ class Crew:
         return Counter(run.job for run in self.list_runs())
 
     def get_state(self, job_id: str) -> str:
-        return self.desk.read(jobs.get, job_id).state
+        return self.desk.read(jobs.get_job, job_id).state
 
     def count_running(self, owner: str) -> int:
         return len(self.desk.database.read(lambda tx: job_store.list_running_ids(tx, owner)))
@@ -108,7 +109,7 @@ class Crew:
 
 def end_run(tx: Transaction, job: Job, owner: str, began: int) -> None:
     """Record a run, and let the job wait again, as often as its payload says, or complete it."""
-    locked = job_store.find_locked(tx, job.tenant_id, job.id)
+    locked = job_store.find_locked_job(tx, job.tenant_id, job.id)
     assert locked is not None
     assert (locked.state, locked.owner) == ("running", owner)
     tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
@@ -117,7 +118,7 @@ def end_run(tx: Transaction, job: Job, owner: str, began: int) -> None:
     if runs <= len(delays):
         jobs.delay(tx, locked, tx.now + delays[runs - 1])
     else:
-        jobs.complete(tx, locked)
+        jobs.complete_job(tx, locked)
 
 
 class DispatcherConformance:
@@ -171,7 +172,7 @@ class DispatcherConformance:
             (soon, woken, canceled) = crew.enqueue(3)
             for job_id, delay_ms in ((soon, 500), (woken, HOUR_MS), (canceled, 500)):
                 crew.change(job_id, lambda tx, job, delay_ms=delay_ms: jobs.delay(tx, job, tx.now + delay_ms))  # type: ignore[misc]
-            due_at = crew.desk.read(jobs.get, soon).due_at
+            due_at = crew.desk.read(jobs.get_job, soon).due_at
             crew.desk.database.write(halts.unhalt)
             crew.start_worker()
             await crew.until(lambda: all(job_id in find_announced(crew) for job_id in (soon, woken, canceled)))
@@ -201,13 +202,13 @@ class DispatcherConformance:
             crew.start_worker()
             (first,) = crew.enqueue()
             await crew.until_done([first])
-            before = crew.desk.read(jobs.get, late)
+            before = crew.desk.read(jobs.get_job, late)
             wrong = [first, late, "no-such-job", "x" * 300]
             await crew.dispatcher.announce([DueJob(job_id, 0, f"{job_id[:40]}:{n}") for job_id in wrong for n in range(3)])
             job_ids = crew.enqueue(5)
             await crew.until_done(job_ids)
             assert crew.count_runs() == dict.fromkeys([first, *job_ids], 1)
-            assert crew.desk.read(jobs.get, late) == before
+            assert crew.desk.read(jobs.get_job, late) == before
 
         self.run(url, tmp_path, scenario)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from headway.engine.engine import Engine
-from headway.engine.port import Deliver, Dispatcher, DueJob, NotNow
+from headway.engine.external import Deliver, Dispatcher, DueJob, NotNow
 from headway.storage.transaction import Transaction
 
 VARIABLE = "TEST_DISPATCH"  # in the environment, so that it reaches other processes of a test

@@ -7,12 +7,11 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from headway.actions import jobs, schedules
-from headway.actions.schedules import Timing
-from headway.engine.announcements import BATCH_SIZE
-from headway.engine.dispatched import Dispatched
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.runs import jobs
 from headway.engine.engine import Engine
-from headway.engine.port import DueJob, NotNow
+from headway.engine.external import BATCH_SIZE, Dispatched, DueJob, NotNow
 from headway.engine.runner import EngineLimits, JobHandler
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
@@ -188,7 +187,7 @@ def test_a_process_that_works_alone_does_not_use_the_dispatcher(ledger: TenantHa
         await scene.engine.ended(own)
         assert scene.list_runs() == [own]
         assert (scene.dispatcher.announced, scene.dispatcher.receivers) == ([], [])
-        assert ledger.read(jobs.get, foreign).state == "queued"
+        assert ledger.read(jobs.get_job, foreign).state == "queued"
 
     play(ledger, sqlite_url, scenario)
 
@@ -212,7 +211,7 @@ def test_schedules_are_started(ledger: TenantHarness, sqlite_url: str) -> None:
     ledger.write(put)
     with closing(Database(sqlite_url)) as database:
         asyncio.run(scenario(database))
-    assert len(ledger.read(job_store.list_page, None, 10)) == 1
+    assert len(ledger.read(job_store.list_job_page, None, 10)) == 1
 
 
 # Stopping
@@ -248,7 +247,7 @@ def test_a_stop_has_running_and_waiting_jobs_delivered_again(ledger: TenantHarne
         before = scene.dispatcher.refusals
         await scene.engine.stop()
         await scene.until(lambda: scene.dispatcher.refusals >= before + 3)
-        assert [job.state for job in ledger.read(job_store.list_page, None, 10)] == ["queued"] * 3
+        assert [job.state for job in ledger.read(job_store.list_job_page, None, 10)] == ["queued"] * 3
         assert len(scene.dispatcher.pending) == 3
 
     play(ledger, sqlite_url, scenario, limits=EngineLimits(slots=1))
@@ -262,9 +261,9 @@ def test_a_job_that_is_due_much_later_is_left_as_it_is(ledger: TenantHarness, sq
         scene.start()
         (later,) = scene.enqueue(delay_ms=HOUR_MS)
         await scene.until(lambda: scene.get_announced() == [later])
-        before = ledger.read(jobs.get, later)
+        before = ledger.read(jobs.get_job, later)
         await scene.dispatcher.receivers[0](later)
-        assert ledger.read(jobs.get, later) == before
+        assert ledger.read(jobs.get_job, later) == before
 
     play(ledger, sqlite_url, scenario, DeafDispatcher())
 
@@ -272,11 +271,11 @@ def test_a_job_that_is_due_much_later_is_left_as_it_is(ledger: TenantHarness, sq
 def test_a_job_of_a_newer_version_is_delivered_again(ledger: TenantHarness, sqlite_url: str) -> None:
     async def scenario(scene: Scene) -> None:
         scene.start()
-        unknown = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))
+        unknown = ledger.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "from the future", {}))
         await scene.until(lambda: bool(scene.dispatcher.receivers))
         with pytest.raises(NotNow):
             await scene.dispatcher.receivers[0](unknown.id)
-        assert ledger.read(jobs.get, unknown.id) == unknown
+        assert ledger.read(jobs.get_job, unknown.id) == unknown
         assert scene.dispatcher.announced == []  # this version does not announce it
 
     play(ledger, sqlite_url, scenario, DeafDispatcher())
@@ -292,7 +291,7 @@ def test_a_job_for_which_a_full_process_has_no_slot_is_refused_and_stays_as_it_i
         deliveries = [asyncio.ensure_future(deliver(job_id)) for job_id in job_ids]
         done, (running,) = await asyncio.wait(deliveries, return_when=asyncio.FIRST_COMPLETED)
         assert [type(delivery.exception()) for delivery in done] == [NotNow]
-        assert sorted(job.state for job in ledger.read(job_store.list_page, None, 10)) == ["queued", "running"]
+        assert sorted(job.state for job in ledger.read(job_store.list_job_page, None, 10)) == ["queued", "running"]
         scene.gate.set()
         await running
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headway.engine.engine import Engine
-from headway.engine.port import Dispatcher
+from headway.engine.external import Dispatcher
 from headway.engine.runner import EngineLimits
 from tests.dispatch.conformance import Crew, DispatcherConformance
 from tests.dispatch.local_dispatch import DISHONEST, HONEST, Faults, LocalDispatcher, hurry

@@ -5,13 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from headway.evals.matrix import MatrixCell, list_attempts
-from headway.evals.reports import Report, build_document, build_junit, render_table
-from headway.evals.results import AttemptResult, ResultsFile, load_results
-from headway.evals.run import SuiteEnd
-from headway.evals.suite import parse_suite
-from headway.evals.summaries import estimate_pass_power, summarise_cell
-from headway.evals.traces import TraceStep, find_difference
+from headway.evals.recordings import TraceStep, find_difference
+from headway.evals.reports import Report, SuiteEnd, build_document, build_junit, render_table
+from headway.evals.results import AttemptResult, ResultsFile, estimate_pass_power, load_results, summarise_cell
+from headway.evals.suite import MatrixCell, list_attempts, parse_suite
 from headway.ledger.errors import Conflict, Invalid
 from tests.tables import each_row
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.evals.isolation import check_access
-from headway.evals.matrix import MatrixCell, build_cells, filter_cases, list_attempts
-from headway.evals.suite import Suite, load_suite, parse_suite
+from headway.evals.attempt import check_access
+from headway.evals.suite import MatrixCell, Suite, build_cells, filter_cases, list_attempts, load_suite, parse_suite
 from headway.ledger.errors import Invalid, NotFound
 from headway.settings import load
 from tests.tables import each_row

@@ -148,7 +148,7 @@ def run_child(plan: ProcessPlan) -> None:
 
 async def run_headway(plan: ProcessPlan) -> None:
     from headway import settings  # noqa: PLC0415
-    from headway.assembly import Headway  # noqa: PLC0415
+    from headway.process.assembly import Headway  # noqa: PLC0415
     from tests.journeys import people  # noqa: PLC0415
     from tests.journeys.kill_points import KillPoint, arm  # noqa: PLC0415
     from tests.journeys.turn_model import CHEAP, STRONG  # noqa: PLC0415
@@ -181,7 +181,7 @@ async def run_headway(plan: ProcessPlan) -> None:
 
 
 async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
-    from headway.actions.people import steering  # noqa: PLC0415
+    from headway.actions.turns import steering  # noqa: PLC0415
     from tests.journeys.turn_model import MESSAGE, REQUEST  # noqa: PLC0415
 
     def begin(tx: Any) -> Any:
@@ -209,12 +209,12 @@ def has_worktree_jobs(tx: Any) -> bool:
 
 async def fork(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
     """Fork the first turn, unless a fork of it is in the ledger, and wait until the fork has ended."""
-    from headway.actions import runs  # noqa: PLC0415
     from headway.actions.inspection.forks import ForkRequest  # noqa: PLC0415
+    from headway.actions.runs import runs  # noqa: PLC0415
 
     original, *forks = found["runs"]
     if not forks:
-        run = await headway.database.of(plan.tenant_id).read(lambda tx: runs.get(tx, plan.tenant_id, original["id"]))
+        run = await headway.database.of(plan.tenant_id).read(lambda tx: runs.get_run(tx, plan.tenant_id, original["id"]))
         request = headway.forks.check(ForkRequest(plan.fork_at or 0))
         job = await headway.database.of(plan.tenant_id).write(
             lambda tx: headway.forks.begin(tx, plan.tenant_id, run.turn_id, request)
@@ -227,14 +227,16 @@ async def fork(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
 
 async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
     """Pursue all goals of the plan until each has ended or is stopped by a fault."""
-    from headway.actions import goals  # noqa: PLC0415
+    from headway.actions.goals import goals  # noqa: PLC0415
 
     known = {goal["description"]: goal["run_id"] for goal in found["goals"]}
     over = {goal["run_id"] for goal in found["goals"] if goal["ended_at"]}
     for description in plan.goals:
         if description not in known:
             new_goal = goals.NewGoal(description, "Everything is noted.", checks=plan.goal_checks)
-            goal = await headway.database.of(plan.tenant_id).write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=new_goal))
+            goal = await headway.database.of(plan.tenant_id).write(
+                partial(goals.add_goal, tenant_id=plan.tenant_id, new_goal=new_goal)
+            )
             headway.nudge()
             known[description] = goal.run_id
     await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))

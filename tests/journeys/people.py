@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from headway.actions.people import inbox
-from headway.actions.people.inbox import ApprovalDecision
+from headway.actions.runs import inbox
+from headway.actions.runs.inbox import ApprovalDecision
 from headway.ledger.inbox import PersonRequest
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Row, Transaction

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft, write_checks
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
@@ -75,7 +75,7 @@ def build_scenario(folder: Path, database_url: str, command: str = "echo lit >> 
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
         conversation_id = desk.conversation().id
         numbers = [
-            desk.write(todos.add, Draft("x", conversation_id=conversation_id, checks=write_checks([check], "operator"))).id
+            desk.write(todos.add_todo, Draft("x", conversation_id=conversation_id, checks=write_checks([check], "operator"))).id
             for check in (lamp, OUTCOME)
         ]
     request = f"Lay the table: todos {numbers[0]} and {numbers[1]}."

@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from headway.assembly import Headway
+from headway.process.assembly import Headway
 
 PATIENCE_S = 60
 

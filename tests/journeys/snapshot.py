@@ -49,7 +49,7 @@ def read_tables(tx: Transaction, tenant_id: int) -> Snapshot:
 def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
     """The journaled messages, decoded as the loop decodes them."""
     ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ? ORDER BY depth, created_at, id", tenant_id)]
-    entries = [entry for run_id in ids if (run := run_store.find(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
+    entries = [entry for run_id in ids if (run := run_store.find_run(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
     return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
 
 

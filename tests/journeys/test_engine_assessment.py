@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, turns
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -26,8 +27,8 @@ RULES: list[dict[str, Any]] = [
 
 
 def start(tx: Transaction, tenant_id: int) -> None:
-    conversation = conversations.add(tx, tenant_id)
-    turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("A cake!", "queue"))
+    conversation = conversations.add_conversation(tx, tenant_id)
+    turns.start_turn(tx, tenant_id, conversation.id, turns.TurnRequest("A cake!", "queue"))
 
 
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.torture), "postgres"])

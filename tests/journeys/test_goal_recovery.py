@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import dead_letters, goals, halts
+from headway.actions.engine import dead_letters
+from headway.actions.goals import goals
+from headway.actions.installation import halts
 from headway.engine.engine import MAX_LOST_WORKERS
 from headway.ledger.job import NEVER
 from tests.journeys.forked_process import ForkServer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goals
+from headway.actions.goals import goals
 from headway.ledger.job import LEASE_MS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
@@ -44,7 +44,7 @@ class Crew:
             yield worker
 
     def set_goal(self, description: str) -> int:
-        return self.desk.write(goals.add, goals.NewGoal(description, "Everything is noted.")).id
+        return self.desk.write(goals.add_goal, goals.NewGoal(description, "Everything is noted.")).id
 
     def wait_until_completed(self, goal_id: int) -> None:
         wait_until(

@@ -14,7 +14,8 @@ import httpx
 import psutil
 import pytest
 
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.todo_writers import WriterServer, Writing, run_writer_server
@@ -52,7 +53,7 @@ def test_writes_acknowledged_to_a_killed_writer_are_stored(
             # The stored status may be ahead of the acknowledged one, never behind.
             assert {(expected[number], stored.get(number)) for number in ahead} <= {("pending", "completed")}, seed
             assert desk.read(list_contradictions) == [], seed
-            database.write(partial(tenants.remove, name=desk.tenant.name))
+            database.write(partial(tenants.remove_tenant, name=desk.tenant.name))
 
 
 def wait_for_more(acknowledged: Path, than: int) -> None:
@@ -68,7 +69,7 @@ def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
     chance = random.Random(1)
     with DirectDatabase(sqlite_url) as database:
         desk = TenantHarness(database)
-        secret = desk.write(tokens.create, "a test").secret
+        secret = desk.write(tokens.create_token, "a test").secret
         callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
         for _ in proof.seeds("kill -9 of a server at random, sqlite", share=2, whole=300):
             with run_server(sqlite_url, tmp_path) as service:

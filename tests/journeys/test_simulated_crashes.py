@@ -20,8 +20,8 @@ from pydantic_ai.usage import RequestUsage
 
 from headway import settings, tool
 from headway.agents.models.local import LocalModel
-from headway.assembly import Headway
 from headway.ledger.events import TURN_ENDS
+from headway.process.assembly import Headway
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.accounts import strip_takeover

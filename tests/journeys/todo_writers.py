@@ -17,7 +17,7 @@ from typing import NamedTuple
 import apsw  # noqa: F401  loaded before the first fork
 import psycopg  # noqa: F401
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Change, Draft
 from headway.storage.database import Database, TenantView
 from tests.warm_start import build_command
@@ -78,11 +78,11 @@ async def write(writing: Writing) -> None:
 async def add(database: TenantView, writing: Writing, name: str, acknowledged: int) -> None:
     for number in count(1):
         draft = Draft(f"{name}.{number}")
-        todo = await database.write(partial(todos.add, tenant_id=writing.tenant_id, draft=draft))
+        todo = await database.write(partial(todos.add_todo, tenant_id=writing.tenant_id, draft=draft))
         os.write(acknowledged, f"{todo.id} pending\n".encode())
         if number % 3 == 0:
             change = Change(status="completed")
-            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, changes=change))
+            await database.write(partial(todos.change_todo, tenant_id=writing.tenant_id, todo_id=todo.id, changes=change))
             os.write(acknowledged, f"{todo.id} completed\n".encode())
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
-from headway.actions import conversations, turns
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import LEASE_MS
 from headway.storage.transaction import Row, Transaction
@@ -81,8 +82,8 @@ def enqueue(desk: TenantHarness, names: Iterable[str], limit: int = 10) -> list[
     def start(tx: Transaction, tenant_id: int) -> list[str]:
         turn_ids = []
         for name in names:
-            conversation = conversations.add(tx, tenant_id)
-            run = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(f"Note {name}.", limit=limit))
+            conversation = conversations.add_conversation(tx, tenant_id)
+            run = turns.start_turn(tx, tenant_id, conversation.id, turns.TurnRequest(f"Note {name}.", limit=limit))
             turn_ids.append(str(run.turn_id))
         return turn_ids
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.agents.transcripts.attachments import estimate_attachment_tokens
+from headway.agents.transcripts.transcript import estimate_attachment_tokens
 from headway.ledger.attachment import (
     MAX_ATTACHMENTS,
     SIZE_LIMIT,

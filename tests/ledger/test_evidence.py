@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from headway.ledger.items.doubts import find_doubts
-from headway.ledger.items.evidence import judge_item
+from headway.ledger.items.doubts import find_doubts, judge_item
 from headway.ledger.items.work import MadeCall, collect_work
 from tests.tables import each_row
 

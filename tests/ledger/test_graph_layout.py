@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.graphs.graph_layout import CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
+from headway.ledger.graph_layout import CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
 
 Point = tuple[int, int]
 graphs = st.integers(1, 12).flatmap(

@@ -6,8 +6,15 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.graphs.graph_layout import CARD_GAP, CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
-from headway.ledger.graphs.grid_layout import compute_legible_layout
+from headway.ledger.graph_layout import (
+    CARD_GAP,
+    CARD_HEIGHT,
+    CARD_WIDTH,
+    CardPosition,
+    Layout,
+    compute_layout,
+    compute_legible_layout,
+)
 from tests.tables import each_row
 
 COLUMNS = 6

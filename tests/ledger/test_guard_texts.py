@@ -1,8 +1,7 @@
 """What assistants read from the guard, and what it reads from their answers."""
 
-from headway.agents.transcripts.tokens import estimate_text
-from headway.ledger.guard.texts import describe_open, is_question
-from headway.ledger.guard.values import GuardRule
+from headway.agents.transcripts.transcript import estimate_text
+from headway.ledger.guard import GuardRule, describe_open, is_question
 from tests.ledger.test_transitions import make_todo
 from tests.tables import each_row
 

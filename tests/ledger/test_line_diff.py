@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.ledger.files.line_diff import SHOWN_LINES, Comparison, DiffLine, compare, split_lines
+from headway.ledger.file_versions import SHOWN_LINES, Comparison, DiffLine, compare, split_lines
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "c", "}", "\r", "\u2028"]), max_size=30)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))

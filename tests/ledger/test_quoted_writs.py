@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.parsing import read_text, writ_parser
+from headway.ledger.parsing import read_calls, writ_parser
 from headway.ledger.parsing.writ_parser import MAX_READ_WRITS, ParsedText, ReadWrits, Writ, WritParser, parse
 from tests.tables import each_row
 
@@ -164,7 +164,7 @@ def test_a_line_is_always_found_in_what_contains_it(line: str, before: str, afte
     ],
 )
 def test_repetition_adds_few_writs(text: str) -> None:
-    assert len(read(text).keys) <= writ_parser.COMPARED_WORDS * (read_text.DECODINGS + 1)
+    assert len(read(text).keys) <= writ_parser.COMPARED_WORDS * (read_calls.DECODINGS + 1)
 
 
 def test_after_too_many_writs_every_line_counts_as_read() -> None:

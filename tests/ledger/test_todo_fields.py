@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 
 from headway.ledger.errors import Invalid
-from headway.ledger.parsing.calendar_time import LATEST_SECOND, format_time, parse_time
-from headway.ledger.parsing.todo_fields import NO_DUE, cut_words, format_words, list_labels, parse_fields, parse_labels
+from headway.ledger.parsing.todo_fields import (
+    LATEST_SECOND,
+    NO_DUE,
+    cut_words,
+    format_time,
+    format_words,
+    list_labels,
+    parse_fields,
+    parse_labels,
+    parse_time,
+)
 from headway.ledger.todo import Draft
 from tests.tables import each_row
 

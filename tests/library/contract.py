@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from headway import Client, Headway, connect, sync
 from headway.actions.access import tokens
 from headway.ledger.tenancy import LOCAL_TENANT
-from headway.sync import SyncClient
+from headway.library.blocking_client import SyncClient
 from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Service
 
@@ -62,11 +62,11 @@ def build_embedded(url: str, home: Path) -> Variant:
 def create_token(service: Service) -> str:
     """Return the secret of a token of a new tenant. It may set the cost limit."""
     name = f"tenant {service.database.read(lambda tx: tx.now)} {id(object())}"
-    return TenantHarness(service.database, name).write(tokens.create, "a program", scope="admin").secret
+    return TenantHarness(service.database, name).write(tokens.create_token, "a program", scope="admin").secret
 
 
 def create_operator_token(service: Service) -> str:
-    return TenantHarness(service.database, LOCAL_TENANT).write(tokens.create, "a program", scope="operator").secret
+    return TenantHarness(service.database, LOCAL_TENANT).write(tokens.create_token, "a program", scope="operator").secret
 
 
 def build_remote(service: Service) -> Variant:

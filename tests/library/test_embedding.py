@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
 from headway import Headway, tool
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
 from headway.ledger.errors import BadTool, Closed, Conflict, Invalid, NotFound, SettingsError, TurnFailed, TurnRunning
 from headway.testing import scripted_model, temporary_headway
 from tests.sample_files import PNG
@@ -102,7 +102,7 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_tenants_are_kept_apart(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with temporary_headway(tmp_path) as opened:
-            await opened.database.write(lambda tx: tenants.add(tx, "acme"))
+            await opened.database.write(lambda tx: tenants.add_tenant(tx, "acme"))
             foreign = await opened.ask("hello", "user-42", tenant="acme")
             with pytest.raises(NotFound):
                 await opened.ask("hello", foreign.conversation_id)

@@ -72,7 +72,7 @@ async def describe_answer(client: Client, call: OddCall) -> object:
     """Return the kind and the sentence of a refusal, or the members of an answer."""
     query = {name: value for name, value in call.query.items() if value is not None}
     try:
-        answer = await client.door.send(call.operation.route, *call.path, query=query, body=call.body)
+        answer = await client.transport.send(call.operation.route, *call.path, query=query, body=call.body)
     except HeadwayError as error:
         return type(error).__name__, str(error)
     return sorted(answer)

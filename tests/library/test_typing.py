@@ -7,10 +7,9 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import headway
-from headway.library.blocking_client import SyncClient
+from headway.library.blocking_client import SyncClient, SyncTurnStream
 from headway.library.client import Client
-from headway.library.door import Document
-from headway.sync import SyncTurnStream
+from headway.library.transport import Document
 from headway.values.value import Value
 
 UNTYPED_VALUES = {"Approval.arguments", "PersonRequest.arguments", "AgentResult.data", "Job.result"}  # what tools and models define
@@ -30,9 +29,9 @@ def list_groups() -> Iterator[type]:
 
 def find_group(client: type, name: str) -> type:
     """Return the class of a group, which the client imports when it is first used."""
-    instance: Any = object.__new__(client if client is SyncClient else type("Stub", (Client,), {"door": None}))
+    instance: Any = object.__new__(client if client is SyncClient else type("Stub", (Client,), {"transport": None}))
     if client is SyncClient:
-        instance.__dict__.update(_portal=None, _client=object.__new__(type("Stub", (Client,), {"door": None})))
+        instance.__dict__.update(_loop_runner=None, _client=object.__new__(type("Stub", (Client,), {"transport": None})))
     return type(getattr(instance, name))
 
 

@@ -56,7 +56,7 @@ def test_the_values_have_every_member_of_the_answers(sqlite_url: str, tmp_path: 
             for route, ids in REQUESTS:
                 answer = find_operation(route).answers[200]
                 assert isinstance(answer, AnswerShape)
-                document = await headway.door.send(route, *ids)
+                document = await headway.transport.send(route, *ids)
                 different |= {f"{route}: {name}" for name in document.keys() ^ answer.members.keys()}
                 for name, kind in answer.members.items():
                     different |= list_differences(kind, document[name])

@@ -3,7 +3,7 @@
 import pytest
 
 from headway.ledger.errors import SettingsError
-from headway.ledger.parsing.restate_address import Place, parse_address
+from headway.ledger.parsing.addresses import Place, parse_address
 from headway.settings.parsing import parse_dispatch
 
 KEY = "publickeyv1_ChjENKeMvCtRnqG2mrBK1HmPKufgFUc98K8B3ononQvp"

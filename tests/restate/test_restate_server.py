@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from headway.dispatch.opening import open_dispatcher
-from headway.engine.port import Dispatcher
+from headway.engine.external import Dispatcher
 from tests.dispatch.conformance import Crew, DispatcherConformance
 from tests.restate.nodes import RestateCluster, find_ports, make_signing_key, run_restate
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from itertools import product
 
-from headway.actions import todos, views
+from headway.actions.todos import todos
+from headway.actions.turns import views
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
@@ -22,7 +23,7 @@ def add_or_read(tenant_id: int, subject: str, writes: bool) -> Callable[[Transac
 
     def work(tx: Transaction) -> None:
         if writes:
-            todos.add(tx, tenant_id, Draft(subject))
+            todos.add_todo(tx, tenant_id, Draft(subject))
         else:
             views.get_todo_list(tx, tenant_id, Selection(), 50)
 
@@ -52,12 +53,12 @@ def test_a_nested_attempt_rolls_back_only_its_own_work(
             raise Invalid("no")
 
     def whole(tx: Transaction, tenant_id: int) -> None:
-        todos.add(tx, tenant_id, Draft("first"))
+        todos.add_todo(tx, tenant_id, Draft("first"))
         try:
             tx.attempt(outer)
         except Invalid:
             assert fails == "outer"
-        todos.add(tx, tenant_id, Draft("last"))
+        todos.add_todo(tx, tenant_id, Draft("last"))
 
     desk.write(whole)
 

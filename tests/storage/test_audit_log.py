@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import claims, dead_letters, halts, jobs, spending, todos
-from headway.actions.access import audit, tenants, tokens
-from headway.actions.proof import edits
-from headway.actions.todos import Override
+from headway.actions.access import audit, tokens
+from headway.actions.engine import dead_letters
+from headway.actions.installation import halts, spending, tenants
+from headway.actions.runs import jobs
+from headway.actions.todos import claims, todos
+from headway.actions.todos.todos import Override
 from headway.ledger.errors import BadCursor, Conflict
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import AuditFilter
@@ -35,7 +37,7 @@ def act(desk: TenantHarness, work: Callable[[Transaction], T], actor: str = "ada
 
 def list_entries(desk: TenantHarness, action: str = "") -> list[Entry]:
     """Return what the tenant's operator sees, oldest first: who, action, target, old and new value."""
-    entries = desk.read(audit.list_page, AuditFilter(action), 100)["entries"]
+    entries = desk.read(audit.list_audit_entries, AuditFilter(action), 100)["entries"]
     return [(entry["who"], entry["action"], entry["target"], entry["old"], entry["new"]) for entry in reversed(entries)]
 
 
@@ -74,9 +76,9 @@ def test_overridden_and_edited_checks_are_recorded(desk: TenantHarness) -> None:
     checks = [{"kind": "file", "path": "a.txt"}]
     todo = desk.add(checks=write_checks(checks, "person"))
     stored = [{**checks[0], "by": "person"}]
-    edited = act(desk, lambda tx: edits.set_checks(tx, desk.tenant.id, todo.id, Change(), [], "operator"))
+    edited = act(desk, lambda tx: todos.set_checks(tx, desk.tenant.id, todo.id, Change(), [], "operator"))
     assert edited.checks != todo.checks
-    act(desk, lambda tx: todos.end(tx, desk.tenant.id, todo.id, "completed", override=Override("It is there.", "ada")))
+    act(desk, lambda tx: todos.end_todo(tx, desk.tenant.id, todo.id, "completed", override=Override("It is there.", "ada")))
 
     ((_, _, target, old, new), override) = list_entries(desk, "check")
     assert (target, [{name: check[name] for name in stored[0]} for check in old], new) == (f"todo:{todo.id}", stored, [])
@@ -95,11 +97,11 @@ def test_a_forced_write_is_recorded_if_it_overrules_a_lease(desk: TenantHarness,
     assert claim.todo.id == todo.id
     lease = {"agent_id": "worker-1", "lease_expires_at": clock.now // 1000 + 30}
 
-    act(desk, lambda tx: todos.change(tx, desk.tenant.id, free.id, Change(subject="x"), force=True))
-    act(desk, lambda tx: todos.change(tx, desk.tenant.id, todo.id, Change(subject="y" * 1_000), force=True))
-    act(desk, lambda tx: todos.change(tx, desk.tenant.id, todo.id, Change(subject="y" * 1_000), force=True))
-    act(desk, lambda tx: todos.change(tx, desk.tenant.id, todo.id, Change(subject="z"), claim.lease.token, force=True))
-    act(desk, lambda tx: todos.remove(tx, desk.tenant.id, todo.id, force=True))
+    act(desk, lambda tx: todos.change_todo(tx, desk.tenant.id, free.id, Change(subject="x"), force=True))
+    act(desk, lambda tx: todos.change_todo(tx, desk.tenant.id, todo.id, Change(subject="y" * 1_000), force=True))
+    act(desk, lambda tx: todos.change_todo(tx, desk.tenant.id, todo.id, Change(subject="y" * 1_000), force=True))
+    act(desk, lambda tx: todos.change_todo(tx, desk.tenant.id, todo.id, Change(subject="z"), claim.lease.token, force=True))
+    act(desk, lambda tx: todos.remove_todo(tx, desk.tenant.id, todo.id, force=True))
 
     changed, removed = list_entries(desk, "todo.force")
     assert changed == (
@@ -113,12 +115,12 @@ def test_a_forced_write_is_recorded_if_it_overrules_a_lease(desk: TenantHarness,
 
 
 def test_dead_letters_are_retried_and_dropped_under_a_name(desk: TenantHarness) -> None:
-    job = desk.write(jobs.create, "tool", {})
+    job = desk.write(jobs.create_job, "tool", {})
     desk.database.write(lambda tx: jobs.fail_permanently(tx, job, "No such host."))
     act(desk, lambda tx: dead_letters.retry(tx, desk.tenant.id, job.id))
     with pytest.raises(Conflict):
         act(desk, lambda tx: jobs.drop(tx, desk.tenant.id, job.id))
-    desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get_locked(tx, desk.tenant.id, job.id), "Again."))
+    desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get_locked_job(tx, desk.tenant.id, job.id), "Again."))
     act(desk, lambda tx: jobs.drop(tx, desk.tenant.id, job.id))
 
     dead = {"state": "dead", "kind": "tool", "attempts": 1}
@@ -130,7 +132,7 @@ def test_dead_letters_are_retried_and_dropped_under_a_name(desk: TenantHarness) 
 
 def test_no_label_hides_which_token_was_used(desk: TenantHarness) -> None:
     """Whoever creates a token chooses its label. The number is Headway's."""
-    forged = desk.write(tokens.create, "cli (root)", scope="admin")
+    forged = desk.write(tokens.create_token, "cli (root)", scope="admin")
 
     def halt(tx: Transaction) -> None:
         tx.actor = tokens.authenticate_for("manage_tokens")(tx, tokens.hash_secret(forged.secret)).label
@@ -152,8 +154,10 @@ def test_a_tenant_sees_its_own_entries_and_the_installations(desk: TenantHarness
         return [(entry["action"], entry["tenant"]) for entry in page["entries"]]
 
     installation = [("halt.set", None), ("tenant.add", None), ("tenant.add", None)]
-    assert sorted(list_tenants(desk.read(audit.list_page)), key=str) == sorted([*installation, ("limit.set", "acme")], key=str)
-    everything = desk.database.read(lambda tx: audit.list_page(tx, None))
+    assert sorted(list_tenants(desk.read(audit.list_audit_entries)), key=str) == sorted(
+        [*installation, ("limit.set", "acme")], key=str
+    )
+    everything = desk.database.read(lambda tx: audit.list_audit_entries(tx, None))
     assert list_tenants(everything) == [
         ("halt.set", None),
         ("limit.set", "other"),
@@ -161,11 +165,11 @@ def test_a_tenant_sees_its_own_entries_and_the_installations(desk: TenantHarness
         ("tenant.add", None),
         ("tenant.add", None),
     ]
-    act(desk, lambda tx: tenants.remove(tx, "other"))
+    act(desk, lambda tx: tenants.remove_tenant(tx, "other"))
     assert [entry[1:] for entry in list_entries(desk, "tenant.remove")] == [
         ("tenant.remove", f"tenant:{other.tenant.id}", {"name": "other"}, None)
     ]
-    assert ("limit.set", "other") not in list_tenants(desk.database.read(lambda tx: audit.list_page(tx, None)))
+    assert ("limit.set", "other") not in list_tenants(desk.database.read(lambda tx: audit.list_audit_entries(tx, None)))
 
 
 def test_pages_follow_each_other_and_filters_apply(desk: TenantHarness, clock: FixedClock) -> None:
@@ -178,7 +182,7 @@ def test_pages_follow_each_other_and_filters_apply(desk: TenantHarness, clock: F
         seqs: list[int] = []
         cursor = None
         while True:
-            page = desk.read(audit.list_page, chosen, limit, cursor)
+            page = desk.read(audit.list_audit_entries, chosen, limit, cursor)
             seqs += [entry["seq"] for entry in page["entries"]]
             cursor = page["next_cursor"]
             if cursor is None:
@@ -199,12 +203,12 @@ def test_pages_follow_each_other_and_filters_apply(desk: TenantHarness, clock: F
     ]
     assert len(read_all(2, AuditFilter("", clock.now))) == 1
     with pytest.raises(BadCursor):
-        desk.read(audit.list_page, AuditFilter(), 2, "x")
+        desk.read(audit.list_audit_entries, AuditFilter(), 2, "x")
 
 
 def test_long_texts_are_shortened(desk: TenantHarness) -> None:
     value = {"arguments": "x" * 1_000_000, "list": [1, "y" * 2_000], "none": None}
-    desk.write(audit.record, "test.act", "test", None, value)
+    desk.write(audit.record_in_audit, "test.act", "test", None, value)
     ((*_, new),) = list_entries(desk, "test")
     assert new == {"arguments": "x" * 1_000 + "…", "list": [1, "y" * 1_000 + "…"], "none": None}
 
@@ -212,7 +216,7 @@ def test_long_texts_are_shortened(desk: TenantHarness) -> None:
 def test_processes_that_read_the_same_policy_record_it_once(database: DirectDatabase) -> None:
     for digest, count in (("a", 1), ("a", 1), ("b", 2), ("b", 2), ("", 0)):
         database.write(partial(audit.record_policy, digest=digest, rule_count=count))
-    entries = database.read(lambda tx: audit.list_page(tx, None))["entries"]
+    entries = database.read(lambda tx: audit.list_audit_entries(tx, None))["entries"]
     assert [(entry["who"], entry["old"]["sha256"], entry["new"]) for entry in reversed(entries)] == [
         ("headway", "", {"sha256": "a", "rules": 1}),
         ("headway", "a", {"sha256": "b", "rules": 2}),
@@ -221,13 +225,13 @@ def test_processes_that_read_the_same_policy_record_it_once(database: DirectData
 
 
 def test_filters_find_entries_by_author_target_and_time(desk: TenantHarness, clock: FixedClock) -> None:
-    first = act(desk, lambda tx: tokens.create(tx, desk.tenant.id, "ci"), "Zoë 100%", "token 3").token.id
+    first = act(desk, lambda tx: tokens.create_token(tx, desk.tenant.id, "ci"), "Zoë 100%", "token 3").token.id
     middle = clock.now
     clock.now += 5_000
-    second = act(desk, lambda tx: tokens.create(tx, desk.tenant.id, "cd"), "bob_builder", "token 4").token.id
+    second = act(desk, lambda tx: tokens.create_token(tx, desk.tenant.id, "cd"), "bob_builder", "token 4").token.id
 
     def find(**chosen: Any) -> list[str]:
-        return [entry["target"] for entry in desk.read(audit.list_page, AuditFilter("token", **chosen))["entries"]]
+        return [entry["target"] for entry in desk.read(audit.list_audit_entries, AuditFilter("token", **chosen))["entries"]]
 
     assert find(who="zoë") == find(who="Zoë 100%") == find(until=middle + 1) == find(target=f"token:{first}") == [f"token:{first}"]
     assert find(who="BOB_B") == find(who="token 4") == find(since=middle + 1) == [f"token:{second}"]
@@ -237,19 +241,19 @@ def test_filters_find_entries_by_author_target_and_time(desk: TenantHarness, clo
 
 
 def test_a_page_with_a_filter_looks_at_a_bounded_number_of_entries(desk: TenantHarness) -> None:
-    rare = act(desk, lambda tx: tokens.create(tx, desk.tenant.id, "rare")).token.id
+    rare = act(desk, lambda tx: tokens.create_token(tx, desk.tenant.id, "rare")).token.id
 
     def fill(tx: Transaction) -> None:
         for number in range(audit.SCAN_LIMIT):
-            audit.record(tx, desk.tenant.id, "limit.set", "costs", number, number + 1)
+            audit.record_in_audit(tx, desk.tenant.id, "limit.set", "costs", number, number + 1)
 
     desk.database.write(fill)
-    first = desk.read(audit.list_page, AuditFilter("token"), 10)
-    second = desk.read(audit.list_page, AuditFilter("token"), 10, first["next_cursor"])
-    at_once = desk.read(audit.list_newest, AuditFilter("token"), 10)
+    first = desk.read(audit.list_audit_entries, AuditFilter("token"), 10)
+    second = desk.read(audit.list_audit_entries, AuditFilter("token"), 10, first["next_cursor"])
+    at_once = desk.read(audit.list_newest_audit_entries, AuditFilter("token"), 10)
 
     assert first["entries"] == []
     assert [entry["target"] for entry in second["entries"]] == [f"token:{rare}"]
     assert second["next_cursor"] is None
     assert at_once == second
-    assert len(desk.read(audit.list_page, AuditFilter("limit"), 10)["entries"]) == 10
+    assert len(desk.read(audit.list_audit_entries, AuditFilter("limit"), 10)["entries"]) == 10

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headway.actions import claims, conversations, todos
-from headway.actions.claims import Claim
+from headway.actions.todos import claims, conversations, todos
+from headway.actions.todos.claims import Claim
 from headway.ledger.errors import Invalid, Leased, LeaseLost, NotFound
 from headway.ledger.todo import Change
 from headway.testing import FixedClock, TenantHarness
@@ -88,16 +88,16 @@ def test_while_a_lease_runs_only_its_token_or_force_changes_the_todo(desk: Tenan
     todo_id = claimed.todo.id
 
     with pytest.raises(Leased, match="Agent 'ada' holds a lease"):
-        desk.write(todos.change, todo_id, Change(subject="meddled"))
+        desk.write(todos.change_todo, todo_id, Change(subject="meddled"))
     with pytest.raises(Leased):
-        desk.write(todos.end, todo_id, "completed")
+        desk.write(todos.end_todo, todo_id, "completed")
     with pytest.raises(LeaseLost):
-        desk.write(todos.change, todo_id, Change(subject="guessed"), "not the token")
+        desk.write(todos.change_todo, todo_id, Change(subject="guessed"), "not the token")
     assert desk.get(claimed.todo) == claimed.todo
 
-    assert desk.write(todos.change, todo_id, Change(subject="mine"), claimed.lease.token).subject == "mine"
-    assert desk.write(todos.change, todo_id, Change(subject="by order"), force=True).subject == "by order"
-    assert desk.write(todos.end, todo_id, "completed", "done", claimed.lease.token).status == "completed"
+    assert desk.write(todos.change_todo, todo_id, Change(subject="mine"), claimed.lease.token).subject == "mine"
+    assert desk.write(todos.change_todo, todo_id, Change(subject="by order"), force=True).subject == "by order"
+    assert desk.write(todos.end_todo, todo_id, "completed", "done", claimed.lease.token).status == "completed"
 
 
 def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: TenantHarness, clock: FixedClock) -> None:
@@ -106,15 +106,15 @@ def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: Tenan
     first, second, third = (claim(desk) for _ in range(3))
 
     with pytest.raises(Leased, match="Agent 'ada' holds a lease"):
-        desk.write(todos.remove, first.todo.id)
+        desk.write(todos.remove_todo, first.todo.id)
     with pytest.raises(LeaseLost):
-        desk.write(todos.remove, first.todo.id, second.lease.token)
+        desk.write(todos.remove_todo, first.todo.id, second.lease.token)
     assert desk.get(first.todo) == first.todo
 
-    desk.write(todos.remove, first.todo.id, first.lease.token)
-    desk.write(todos.remove, second.todo.id, force=True)
+    desk.write(todos.remove_todo, first.todo.id, first.lease.token)
+    desk.write(todos.remove_todo, second.todo.id, force=True)
     clock.advance(60)
-    desk.write(todos.remove, third.todo.id)
+    desk.write(todos.remove_todo, third.todo.id)
     for removed in (first, second, third):
         with pytest.raises(NotFound):
             desk.get(removed.todo)
@@ -123,10 +123,10 @@ def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: Tenan
 def test_a_lease_ends_with_the_work(desk: TenantHarness) -> None:
     todo = desk.add()
     token = claim(desk).lease.token
-    desk.write(todos.end, todo.id, "completed", lease_token=token)
+    desk.write(todos.end_todo, todo.id, "completed", lease_token=token)
 
     with pytest.raises(LeaseLost):
-        desk.write(todos.change, todo.id, Change(subject="one more thing"), token)
+        desk.write(todos.change_todo, todo.id, Change(subject="one more thing"), token)
     assert desk.change(todo, status="pending").status == "pending"
     assert claim(desk, "bob").lease.token != token
 
@@ -134,7 +134,7 @@ def test_a_lease_ends_with_the_work(desk: TenantHarness) -> None:
 def test_work_put_back_can_be_claimed_by_another(desk: TenantHarness) -> None:
     desk.add()
     first = claim(desk, "ada")
-    desk.write(todos.change, first.todo.id, Change(status="pending"), first.lease.token)
+    desk.write(todos.change_todo, first.todo.id, Change(status="pending"), first.lease.token)
     second = claim(desk, "bob")
 
     assert (second.todo.id, second.todo.agent_id) == (first.todo.id, "bob")
@@ -161,14 +161,14 @@ def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: 
 
     assert (takeover.todo.id, takeover.todo.agent_id, takeover.todo.started_at) == (todo.id, "bob", late.todo.started_at)
     for refused in (
-        lambda: desk.write(todos.change, todo.id, Change(outcome="late"), late.lease.token),
-        lambda: desk.write(todos.end, todo.id, "completed", "late", late.lease.token),
+        lambda: desk.write(todos.change_todo, todo.id, Change(outcome="late"), late.lease.token),
+        lambda: desk.write(todos.end_todo, todo.id, "completed", "late", late.lease.token),
         lambda: desk.write(claims.heartbeat, todo.id, late.lease.token),
     ):
         with pytest.raises(LeaseLost):
             refused()
     assert desk.get(todo) == takeover.todo
-    assert desk.write(todos.end, todo.id, "completed", "in time", takeover.lease.token).outcome == "in time"
+    assert desk.write(todos.end_todo, todo.id, "completed", "in time", takeover.lease.token).outcome == "in time"
 
 
 def test_a_lease_is_not_taken_over_a_moment_too_early(desk: TenantHarness, clock: FixedClock) -> None:
@@ -195,7 +195,7 @@ def test_a_late_owner_that_was_not_replaced_may_continue(desk: TenantHarness, cl
     desk.write(claims.heartbeat, claimed.todo.id, claimed.lease.token, 60)
 
     assert desk.write(claims.claim, "bob") is None
-    assert desk.write(todos.end, claimed.todo.id, "completed", lease_token=claimed.lease.token).ended
+    assert desk.write(todos.end_todo, claimed.todo.id, "completed", lease_token=claimed.lease.token).ended
 
 
 def test_an_expired_lease_no_longer_protects_the_todo(desk: TenantHarness, clock: FixedClock) -> None:
@@ -209,10 +209,10 @@ def test_an_expired_lease_no_longer_protects_the_todo(desk: TenantHarness, clock
 def test_force_takes_the_work_from_its_owner(desk: TenantHarness) -> None:
     todo = desk.add()
     claimed = claim(desk, "ada")
-    desk.write(todos.change, todo.id, Change(status="pending"), force=True)
+    desk.write(todos.change_todo, todo.id, Change(status="pending"), force=True)
 
     with pytest.raises(LeaseLost):
-        desk.write(todos.end, todo.id, "completed", lease_token=claimed.lease.token)
+        desk.write(todos.end_todo, todo.id, "completed", lease_token=claimed.lease.token)
     assert claim(desk, "bob").todo.id == todo.id
 
 

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from headway.actions import conversations, todos, views
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import views
 from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, UnsafeText
 from headway.ledger.scope import Selection
 from headway.ledger.text import NAME_LIMIT
@@ -23,7 +24,7 @@ def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: TenantHarness, c
     conversation = desk.conversation(title="Dinner 🍝", key="slack/C042")
 
     assert (conversation.title, conversation.key, conversation.created_at) == ("Dinner 🍝", "slack/C042", clock.now)
-    assert desk.read(conversations.get, conversation.id) == conversation
+    assert desk.read(conversations.get_conversation, conversation.id) == conversation
     assert desk.read(conversations.resolve, "slack/C042") == conversation
     assert desk.read(conversations.resolve, str(conversation.id)) == conversation
 
@@ -109,7 +110,7 @@ def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: TenantHarn
 
 @each_row("limit", [0, -1, 501])
 def test_a_page_has_one_to_five_hundred_rows(desk: TenantHarness, limit: int) -> None:
-    for view in (views.list_conversations, views.list_ready):
+    for view in (views.list_conversations, views.list_ready_todos):
         with pytest.raises(Invalid, match="limit must be between 1 and 500"):
             desk.read(view, limit=limit)
 
@@ -140,7 +141,7 @@ def test_looking_up_unstorable_text_is_refused_the_same_way_on_every_database(de
         partial(conversations.lock_turn, turn_id=hostile),
         partial(views.list_todos, selection=Selection(turn_id=hostile)),
         partial(views.list_todos, selection=Selection(agent_id=hostile)),
-        partial(todos.add, draft=Draft("x", turn_id=hostile)),
+        partial(todos.add_todo, draft=Draft("x", turn_id=hostile)),
     ):
         with pytest.raises(UnsafeText):
             desk.database.write(partial(look, tenant_id=desk.tenant.id))

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from headway.actions import todos, views
+from headway.actions.todos import todos
+from headway.actions.turns import views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import STATUSES, Draft
 from headway.storage.direct import DirectDatabase

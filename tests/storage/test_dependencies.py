@@ -2,7 +2,8 @@
 
 import pytest
 
-from headway.actions import conversations, todos, views
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import views
 from headway.ledger.errors import DependencyCycle, NotFound
 from headway.ledger.todo import Change, Status
 from headway.storage.direct import DirectDatabase
@@ -10,7 +11,7 @@ from headway.testing import TenantHarness
 
 
 def ready(desk: TenantHarness, conversation_id: int | None = None) -> list[str]:
-    return [todo.subject for todo in desk.read(views.list_ready, conversation_id)]
+    return [todo.subject for todo in desk.read(views.list_ready_todos, conversation_id)]
 
 
 def test_a_todo_is_ready_when_everything_it_waits_for_has_ended(desk: TenantHarness) -> None:
@@ -54,7 +55,7 @@ def test_reopening_a_dependency_blocks_again(desk: TenantHarness) -> None:
 def test_removing_a_dependency_unblocks_the_dependant_and_emits_its_change(desk: TenantHarness) -> None:
     dependency, other = desk.add("dependency"), desk.add("other", status="completed")
     dependant = desk.add("dependant", depends_on=(dependency.id, other.id))
-    desk.write(todos.remove, dependency.id)
+    desk.write(todos.remove_todo, dependency.id)
 
     assert ready(desk) == ["dependant"]
     assert desk.get(dependant).depends_on == (other.id,)
@@ -67,7 +68,7 @@ def test_removing_a_dependency_unblocks_the_dependant_and_emits_its_change(desk:
 def test_removing_an_ended_dependency_leaves_the_rest_of_the_wait_as_it_is(desk: TenantHarness) -> None:
     ended, open_todo = desk.add("done", status="completed"), desk.add("open")
     desk.add("dependant", depends_on=(ended.id, open_todo.id))
-    desk.write(todos.remove, ended.id)
+    desk.write(todos.remove_todo, ended.id)
 
     assert ready(desk) == ["open"]
 
@@ -75,7 +76,7 @@ def test_removing_an_ended_dependency_leaves_the_rest_of_the_wait_as_it_is(desk:
 def test_removing_a_dependant_leaves_its_dependency_free_to_end_and_reopen(desk: TenantHarness) -> None:
     dependency = desk.add("dependency")
     dependant = desk.add("dependant", depends_on=(dependency.id,))
-    desk.write(todos.remove, dependant.id)
+    desk.write(todos.remove_todo, dependant.id)
     desk.change(dependency, status="completed")
     desk.change(dependency, status="pending")
 
@@ -158,6 +159,6 @@ def test_an_unknown_and_a_foreign_dependency_are_refused_in_the_same_words(datab
         with pytest.raises(NotFound) as on_add:
             desk.add(depends_on=(todo.id, stranger))
         with pytest.raises(NotFound) as on_change:
-            desk.write(todos.change, todo.id, Change(depends_on=(stranger,)))
+            desk.write(todos.change_todo, todo.id, Change(depends_on=(stranger,)))
         assert str(on_add.value) == str(on_change.value) == f"No todo {stranger}."
     assert desk.get(todo) == todo

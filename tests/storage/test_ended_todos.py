@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from headway.actions import import_export, todos
+from headway.actions.todos import import_export, todos
 from headway.ledger.errors import IllegalTransition, Invalid
-from headway.ledger.parsing.calendar_time import LATEST_SECOND
+from headway.ledger.parsing.todo_fields import LATEST_SECOND
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Status
 from headway.storage.transaction import Transaction
@@ -197,7 +197,7 @@ def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(
     """001: "completed_at = 0 until terminal"."""
     first = desk.add("first")
     second = desk.add("second", depends_on=(first.id,))
-    desk.write(todos.end, first.id, end, "said to be done")
+    desk.write(todos.end_todo, first.id, end, "said to be done")
     changes_before = len(desk.changes())
     clock.advance(5)
     reopened = desk.change(first, status="in_progress")
@@ -210,9 +210,9 @@ def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(
 
 def test_starting_an_ended_todo_is_refused_and_starting_an_open_one_is_not(desk: TenantHarness) -> None:
     todo = desk.add()
-    assert desk.write(todos.start, todo.id).status == "in_progress"
-    ended = desk.write(todos.end, todo.id, "completed", "done")
+    assert desk.write(todos.start_todo, todo.id).status == "in_progress"
+    ended = desk.write(todos.end_todo, todo.id, "completed", "done")
 
     with pytest.raises(IllegalTransition, match=f"Todo {todo.id} is completed and cannot be started. Reopen it first"):
-        desk.write(todos.start, todo.id)
+        desk.write(todos.start_todo, todo.id)
     assert desk.get(todo) == ended

@@ -2,7 +2,7 @@
 
 import threading
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.errors import NotFound
 from headway.ledger.todo import Change, Draft
 from headway.storage.direct import DirectDatabase
@@ -45,7 +45,7 @@ def test_events_of_one_transaction_are_numbered_in_order(desk: TenantHarness) ->
 
     def add_all(tx: Transaction, tenant_id: int) -> None:
         for n, subject in enumerate(subjects):
-            todos.add(tx, tenant_id, Draft(subject, conversation_id=own.id if n % 3 else 0))
+            todos.add_todo(tx, tenant_id, Draft(subject, conversation_id=own.id if n % 3 else 0))
 
     desk.write(add_all)
 
@@ -57,16 +57,16 @@ def test_events_of_one_transaction_are_numbered_in_order(desk: TenantHarness) ->
 
 def test_a_failed_attempt_withdraws_only_its_own_events(desk: TenantHarness) -> None:
     def catch_and_continue(tx: Transaction, tenant_id: int) -> None:
-        todos.add(tx, tenant_id, Draft("kept"))
+        todos.add_todo(tx, tenant_id, Draft("kept"))
 
         def stumble(inner: Transaction) -> None:
-            todos.add(inner, tenant_id, Draft("taken back"))
-            todos.change(inner, tenant_id, 987_654_321, Change(subject="x"))
+            todos.add_todo(inner, tenant_id, Draft("taken back"))
+            todos.change_todo(inner, tenant_id, 987_654_321, Change(subject="x"))
 
         try:
             tx.attempt(stumble)
         except NotFound:
-            todos.add(tx, tenant_id, Draft("written instead"))
+            todos.add_todo(tx, tenant_id, Draft("written instead"))
 
     desk.write(catch_and_continue)
 
@@ -82,7 +82,7 @@ def test_a_reader_of_the_log_misses_nothing_during_concurrent_writes(database_ur
         try:
             with DirectDatabase(database_url) as own:
                 for _ in range(each):
-                    own.write(lambda tx: todos.add(tx, desk.tenant.id, draft))
+                    own.write(lambda tx: todos.add_todo(tx, desk.tenant.id, draft))
         except Exception as error:  # noqa: BLE001  a thread would swallow it
             failures.append(error)
 

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.errors import CommitUncertain, DatabaseReadOnly, DatabaseUnreachable, StorageError
 from headway.ledger.todo import Draft
 from headway.storage.database import Database
@@ -64,7 +64,7 @@ def test_a_read_only_server_is_waited_for_and_callers_get_their_error(new_postgr
         admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only'.encode())
 
         patient = PatientView(pool.of(desk.tenant.id), delay_s=0.01)
-        asyncio.run(patient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft("waited"))))
+        asyncio.run(patient.write(lambda tx: todos.add_todo(tx, desk.tenant.id, Draft("waited"))))
         pool.close()
 
         assert desk.subjects() == ["waited"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goals, sub_goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import sub_goals
 from headway.ledger.goal import (
     OPEN_STATUSES,
     STATUSES,
@@ -21,7 +22,6 @@ from headway.ledger.goal import (
     list_ready,
 )
 from headway.storage.stores import goals as goal_store
-from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.goal_plans import add_plan, end, evaluate, start, sub_goal
@@ -48,7 +48,7 @@ class Walk:
             (lambda step: step.status in OPEN_STATUSES, lambda tx, step: sub_goals.skip(tx, step, "no need")),
             (self.is_unevaluated, lambda tx, step: evaluate(tx, self.goal, step.id, self.chance.choice(DIVERGENCES))),
             (self.is_unevaluated, lambda tx, step: evaluate(tx, self.goal, step.id)),
-            (self.is_replaceable, lambda tx, step: sub_goals.change(tx, step, superseded_by=2)),
+            (self.is_replaceable, lambda tx, step: sub_goals.change_sub_goal(tx, step, superseded_by=2)),
             (lambda step: step.status == "pending", lambda tx, step: self.rewire(tx, step, known_sub_goals)),
             (lambda _: True, lambda tx, _: self.add(tx, known_sub_goals)),
             (lambda _: self.chance.random() < 0.1, lambda tx, step: goal_store.accept_divergences(tx, tenant_id, step.goal_id)),
@@ -81,7 +81,7 @@ class Walk:
 
 def find_contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
     """List every stored counter and every indexed query that disagrees with the rows."""
-    goal = goals.get(tx, tenant_id, goal_id)
+    goal = goals.get_goal(tx, tenant_id, goal_id)
     rows = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     counts = Counter(row.status for row in rows)
     problems: list[str] = [status for status in STATUSES if goal.progress[status.replace("-", "_")] != counts[status]]
@@ -89,17 +89,17 @@ def find_contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[s
     if (goal.in_plan, goal.done) != (len(in_plan), sum(row.is_done for row in in_plan)):
         problems.append("in the current plan")
     modes: tuple[SubGoalMode, ...] = ("inline", "agent")
-    ready = {mode: pursuit_store.list_ready(tx, goal, mode, EVERYTHING) for mode in modes}
+    ready = {mode: goal_store.list_ready_pursuits(tx, goal, mode, EVERYTHING) for mode in modes}
     problems += [f"ready, {mode}" for mode in modes if ready[mode] != [row for row in list_ready(rows) if row.mode == mode]]
     active = [row for row in rows if row.status == "in-progress" or (row.ended and not row.divergence and row.status != "skipped")]
-    if pursuit_store.list_active(tx, goal) != active:
+    if goal_store.list_active(tx, goal) != active:
         problems.append("at hand")
-    if has_replan_reason(goal, pursuit_store.list_doubts(tx, goal)) != (find_replan_reason(goal, rows) is not None):
+    if has_replan_reason(goal, goal_store.list_doubts(tx, goal)) != (find_replan_reason(goal, rows) is not None):
         problems.append("in doubt")
-    if pursuit_store.list_last_completed(tx, goal, 3) != [row for row in rows if row.status == "completed"][-3:]:
+    if goal_store.list_last_completed(tx, goal, 3) != [row for row in rows if row.status == "completed"][-3:]:
         problems.append("done")
     problems += [
-        f"below {row.id}" for row in rows if tuple(below.id for below in pursuit_store.list_dependencies(tx, row)) != row.depends_on
+        f"below {row.id}" for row in rows if tuple(below.id for below in goal_store.list_dependencies(tx, row)) != row.depends_on
     ]
     return problems
 
@@ -107,21 +107,21 @@ def find_contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[s
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(2))
 def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: TenantHarness, seed: int, proof: Proof) -> None:
-    goal = desk.write(goals.add, NewGoal("wander"))
+    goal = desk.write(goals.add_goal, NewGoal("wander"))
     desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
-    walk = Walk(desk.read(goals.get, goal.id), seed)
+    walk = Walk(desk.read(goals.get_goal, goal.id), seed)
 
     statuses_seen: set[str] = set()
     for number in range(proof.trials("random changes to sub-goals: counters and rows", share=120, whole=1_000)):
         desk.write(walk.step)
         assert desk.read(find_contradictions, goal.id) == [], f"after step {number}"
-        statuses_seen |= {status for status, count in desk.read(goals.get, goal.id).progress.items() if count}
+        statuses_seen |= {status for status, count in desk.read(goals.get_goal, goal.id).progress.items() if count}
 
     assert len(statuses_seen) == 3 + len(STATUSES), "a walk that never gets anywhere shows nothing"
 
 
 def test_a_stale_change_to_a_sub_goal_is_refused(desk: TenantHarness) -> None:
-    goal = desk.write(goals.add, NewGoal("be quick"))
+    goal = desk.write(goals.add_goal, NewGoal("be quick"))
     ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": []}))
     stale = desk.read(goal_store.find_sub_goal, ids["a"])
     assert stale is not None
@@ -131,4 +131,4 @@ def test_a_stale_change_to_a_sub_goal_is_refused(desk: TenantHarness) -> None:
         desk.write(lambda tx, _: sub_goals.skip(tx, stale, "too late"))
 
     assert desk.read(find_contradictions, goal.id) == []
-    assert desk.read(goals.get, goal.id).progress["in_progress"] == 1
+    assert desk.read(goals.get_goal, goal.id).progress["in_progress"] == 1

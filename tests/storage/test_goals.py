@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views, goals, halts, notices, runs, sub_goals
-from headway.actions.goals import NewGoal
-from headway.actions.notices import NoticeSubject
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import halts
+from headway.actions.runs import notices, runs, sub_goals
+from headway.actions.runs.notices import NoticeSubject
 from headway.ledger.errors import BadCursor, Conflict, Halted, Invalid
 from headway.ledger.goal import Goal, GoalFilter, SubGoal
 from headway.ledger.run import NANOS_PER_DOLLAR
@@ -32,7 +34,7 @@ def list_steps(desk: TenantHarness, goal: Goal) -> list[SubGoal]:
 
 
 def job_state(desk: TenantHarness, goal: Goal) -> str:
-    job = desk.read(job_store.find, goal.run_id or "")
+    job = desk.read(job_store.find_job, goal.run_id or "")
     assert job is not None
     return job.state
 
@@ -45,10 +47,10 @@ def add_paused(desk: TenantHarness, **fields: Any) -> Goal:
 
 
 def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock: FixedClock) -> None:
-    goal = desk.write(goals.add, NewGoal("  reach it \n", " it is reached ", 7, NANOS_PER_DOLLAR, clock.now + 1))
+    goal = desk.write(goals.add_goal, NewGoal("  reach it \n", " it is reached ", 7, NANOS_PER_DOLLAR, clock.now + 1))
     assert (goal.description, goal.success_criteria, goal.priority, goal.status) == ("reach it", "it is reached", 7, "active")
     assert (goal.budget, goal.deadline_at, goal.created_at, goal.ended_at) == (NANOS_PER_DOLLAR, clock.now + 1, clock.now, 0)
-    run = desk.read(runs.get, goal.run_id or "")
+    run = desk.read(runs.get_run, goal.run_id or "")
     assert (run.goal_id, run.is_main, run.task, run.status) == (goal.id, True, "reach it", "running")
     assert job_state(desk, goal) == "queued"
     assert [kind for kind, _ in desk.events()] == ["journal_appended", "agent_changed", "goal_changed"]
@@ -68,7 +70,7 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock
 )
 def test_an_invalid_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
     with pytest.raises(Invalid, match=told):
-        desk.write(goals.add, wanted)
+        desk.write(goals.add_goal, wanted)
     assert [desk.count(table) for table in ("goals", "jobs", "runs", "journal", "events")] == [0] * 5
 
 
@@ -76,11 +78,11 @@ def test_during_a_halt_no_goal_is_set_and_none_resumes(desk: TenantHarness) -> N
     goal = add_paused(desk)
     desk.database.write(halts.halt)
     with pytest.raises(Halted):
-        desk.write(goals.add, NewGoal("x"))
+        desk.write(goals.add_goal, NewGoal("x"))
     with pytest.raises(Halted):
         desk.write(goals.resume, goal.id)
     with pytest.raises(Halted):
-        desk.write(goals.decide, goal.id, "continue")
+        desk.write(goals.decide_goal, goal.id, "continue")
     assert desk.write(goals.abandon, goal.id).status == "abandoned"
 
 
@@ -88,11 +90,11 @@ def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: TenantHarn
     goal = desk.write(goals.propose, NewGoal("tidy up"), "It is untidy.")
     assert (goal.status, goal.pause_kind, goal.source, goal.run_id) == ("paused", "proposal", "agent-discovered", None)
     assert "operator_notice" in [kind for kind, _ in desk.events()]
-    accepted = desk.write(goals.decide, goal.id, "continue")
+    accepted = desk.write(goals.decide_goal, goal.id, "continue")
     assert (accepted.status, accepted.run_id is not None) == ("active", True)
     assert list_open_notices(desk) == []
     declined = desk.write(goals.propose, NewGoal("tidy up"), "It is untidy.")
-    assert desk.write(goals.decide, declined.id, "abandon").status == "abandoned"
+    assert desk.write(goals.decide_goal, declined.id, "abandon").status == "abandoned"
 
 
 # Status changes
@@ -101,9 +103,9 @@ Move = Callable[[TenantHarness, Goal], Goal]
 MOVES: dict[str, Move] = {
     "pause": lambda desk, goal: desk.write(goals.pause, goal.id),
     "resume": lambda desk, goal: desk.write(goals.resume, goal.id),
-    "continue": lambda desk, goal: desk.write(goals.decide, goal.id, "continue"),
-    "replan": lambda desk, goal: desk.write(goals.decide, goal.id, "replan", "look left"),
-    "decide to abandon": lambda desk, goal: desk.write(goals.decide, goal.id, "abandon"),
+    "continue": lambda desk, goal: desk.write(goals.decide_goal, goal.id, "continue"),
+    "replan": lambda desk, goal: desk.write(goals.decide_goal, goal.id, "replan", "look left"),
+    "decide to abandon": lambda desk, goal: desk.write(goals.decide_goal, goal.id, "abandon"),
     "abandon": lambda desk, goal: desk.write(goals.abandon, goal.id),
 }
 LEADS_TO = {
@@ -126,7 +128,7 @@ def add_with_status(desk: TenantHarness, status: str) -> Goal:
         case "paused":
             return desk.write(goals.pause, goal.id)
         case "completed":
-            return desk.write(lambda tx, tenant_id: goals.complete(tx, goals.get_locked(tx, tenant_id, goal.id), "done"))
+            return desk.write(lambda tx, tenant_id: goals.complete_goal(tx, goals.get_locked_goal(tx, tenant_id, goal.id), "done"))
         case "abandoned":
             return desk.write(goals.abandon, goal.id)
     return goal
@@ -139,12 +141,12 @@ def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, s
     leads_to = LEADS_TO[status].get(move)
     if leads_to:
         assert MOVES[move](desk, goal).status == leads_to
-        assert desk.read(goals.get, goal.id).status == leads_to
+        assert desk.read(goals.get_goal, goal.id).status == leads_to
         return
-    before = (desk.read(goal_views.show, goal.id), list_journal_kinds(desk, goal), desk.events())
+    before = (desk.read(views.show_goal, goal.id), list_journal_kinds(desk, goal), desk.events())
     with pytest.raises(Conflict, match=f"Goal #{goal.id} "):
         MOVES[move](desk, goal)
-    assert (desk.read(goal_views.show, goal.id), list_journal_kinds(desk, goal), desk.events()) == before
+    assert (desk.read(views.show_goal, goal.id), list_journal_kinds(desk, goal), desk.events()) == before
 
 
 def list_open_notices(desk: TenantHarness) -> list[tuple[str, int]]:
@@ -157,7 +159,9 @@ def test_a_decision_ends_the_notice_that_asked_for_it(desk: TenantHarness, move:
     goal, other = desk.write(add_begun_goal), desk.write(add_begun_goal)
     desk.write(notices.notify, "recovered", "It goes on.", NoticeSubject(goal_id=goal.id))
     for escalated in (goal, other):
-        desk.write(lambda tx, tenant_id, id=escalated.id: goals.escalate(tx, goals.get(tx, tenant_id, id), "replans", "5 plans."))
+        desk.write(
+            lambda tx, tenant_id, id=escalated.id: goals.escalate(tx, goals.get_goal(tx, tenant_id, id), "replans", "5 plans.")
+        )
     assert list_open_notices(desk) == [("decision", other.id), ("decision", goal.id), ("recovered", goal.id)]
     MOVES[move](desk, goal)
     assert list_open_notices(desk) == [("decision", other.id), ("recovered", goal.id)]
@@ -166,10 +170,10 @@ def test_a_decision_ends_the_notice_that_asked_for_it(desk: TenantHarness, move:
 def test_a_paused_goal_sleeps_and_a_resumed_one_is_due(desk: TenantHarness) -> None:
     goal = add_paused(desk)
     assert job_state(desk, goal) == "delayed"
-    assert desk.read(runs.get, goal.run_id or "").status == "waiting"
+    assert desk.read(runs.get_run, goal.run_id or "").status == "waiting"
     desk.write(goals.resume, goal.id)
     assert job_state(desk, goal) == "queued"
-    assert desk.read(runs.get, goal.run_id or "").status == "running"
+    assert desk.read(runs.get_run, goal.run_id or "").status == "running"
 
 
 def test_an_ended_goal_has_no_running_agents(desk: TenantHarness) -> None:
@@ -179,7 +183,7 @@ def test_an_ended_goal_has_no_running_agents(desk: TenantHarness) -> None:
     )
     ended_goal = desk.write(goals.abandon, goal.id)
     assert ended_goal.ended
-    assert [desk.read(runs.get, run_id).status for run_id in (goal.run_id or "", child.id)] == ["canceled", "canceled"]
+    assert [desk.read(runs.get_run, run_id).status for run_id in (goal.run_id or "", child.id)] == ["canceled", "canceled"]
     assert [step.status for step in list_steps(desk, goal)] == ["skipped", "skipped"]
     assert job_state(desk, goal) == "canceled"
 
@@ -190,7 +194,7 @@ def list_step_ids(tx: Transaction, goal: Goal) -> list[int]:
 
 def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: TenantHarness, clock: FixedClock) -> None:
     goal = add_paused(desk, deadline_at=clock.now + 1_000, budget=5)
-    desk.write(lambda tx, _: run_store.save(tx, get_main_run(tx, goal)._replace(cost=5)))
+    desk.write(lambda tx, _: run_store.save_run(tx, get_main_run(tx, goal)._replace(cost=5)))
     clock.advance(2)
     resumed = desk.write(goals.resume, goal.id)
     assert (resumed.deadline_at, resumed.budget) == (0, 0)
@@ -203,9 +207,11 @@ def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantH
     goal = desk.write(
         lambda tx, tenant_id: goals.escalate(tx, add_begun_goal(tx, tenant_id)._replace(replan_count=5), "replans", "Enough.")
     )
-    assert desk.write(goals.decide, goal.id, "continue").replan_count == 0
+    assert desk.write(goals.decide_goal, goal.id, "continue").replan_count == 0
     second = add_paused(desk)
-    assert desk.write(goals.decide, second.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
+    assert (
+        desk.write(goals.decide_goal, second.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
+    )
 
 
 # Sub-goals
@@ -224,7 +230,7 @@ def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, cl
 
 
 def test_dependencies_are_stored_and_can_be_changed(desk: TenantHarness) -> None:
-    goal = desk.write(goals.add, NewGoal("branch out"))
+    goal = desk.write(goals.add_goal, NewGoal("branch out"))
     ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
     assert [step.depends_on for step in list_steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
     desk.database.write(lambda tx: goal_store.replace_edges(tx, desk.tenant.id, ids["c"], [ids["b"], ids["b"]]))
@@ -241,7 +247,7 @@ def test_a_sub_goal_marked_pending_again_is_as_if_never_started(desk: TenantHarn
 def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: TenantHarness, clock: FixedClock) -> None:
     rival = TenantHarness(desk.database, "rival")
     for owner in (desk, desk, rival):
-        goal = owner.write(goals.add, NewGoal("learn"))
+        goal = owner.write(goals.add_goal, NewGoal("learn"))
         ids = owner.write(lambda tx, _, goal=goal: add_plan(tx, goal, {"a": [], "b": [], "c": []}))
         write = owner.write(
             lambda tx, _, goal=goal: goal_store.insert_sub_goal(
@@ -266,20 +272,20 @@ def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: TenantH
 
 APPEND = """
 import sys
-from headway.actions import journal
+from headway.actions.runs import sub_goals
 from headway.storage.direct import DirectDatabase
 with DirectDatabase(sys.argv[1]) as database:
     print("ready", flush=True)
     input()
     for number in range(25):
-        database.write(lambda tx: journal.append(tx, int(sys.argv[2]), int(sys.argv[3]), "note", {"n": number}))
+        database.write(lambda tx: sub_goals.append(tx, int(sys.argv[2]), int(sys.argv[3]), "note", {"n": number}))
 """
 
 
 def test_many_write_into_one_journal_and_no_number_is_missing_or_twice(
     desk: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
-    goal = desk.write(goals.add, NewGoal("be noted"))
+    goal = desk.write(goals.add_goal, NewGoal("be noted"))
     at_once(APPEND, database_url, str(desk.tenant.id), str(goal.id), processes=4)
     entries = desk.read(goal_store.list_entries, goal.id, 500, MAX_INTEGER)
     assert [entry.n for entry in entries] == list(range(1, 102))
@@ -296,7 +302,7 @@ def test_a_rollback_leaves_no_gap(desk: TenantHarness) -> None:
 
 
 def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: TenantHarness) -> None:
-    goal = desk.write(goals.add, NewGoal("x"))
+    goal = desk.write(goals.add_goal, NewGoal("x"))
     before = len(desk.events())
 
     def work(tx: Transaction, _tenant_id: int) -> None:
@@ -333,14 +339,14 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: T
 )
 def test_the_database_refuses_inconsistent_rows(desk: TenantHarness, statement: str) -> None:
     goal = desk.write(add_begun_goal)
-    before = desk.read(goal_views.show, goal.id)
+    before = desk.read(views.show_goal, goal.id)
     with pytest.raises(Exception, match=r"(?i)constraint|unique"):
         desk.database.write(lambda tx: tx.run(statement))
-    assert desk.read(goal_views.show, goal.id) == before
+    assert desk.read(views.show_goal, goal.id) == before
 
 
 def test_a_goal_has_one_planning_cycle_at_a_time(desk: TenantHarness) -> None:
-    goal = desk.write(goals.add, NewGoal("x"))
+    goal = desk.write(goals.add_goal, NewGoal("x"))
     assert [desk.write(goal_store.open_cycle, goal.id) for _ in range(2)] == [True, False]
     assert [desk.write(goal_store.end_cycle, goal.id, "interrupted") for _ in range(2)] == [True, False]
     assert desk.write(goal_store.open_cycle, goal.id)
@@ -350,26 +356,26 @@ def test_a_goal_has_one_planning_cycle_at_a_time(desk: TenantHarness) -> None:
 def test_a_tenant_has_so_many_goals_that_have_not_ended_and_no_more(desk: TenantHarness) -> None:
     def fill(tx: Transaction, tenant_id: int) -> None:
         for _ in range(goals.OPEN_GOALS_LIMIT):
-            goals.insert(tx, tenant_id, NewGoal("x"), "operator-injected", "paused", "")
+            goals.insert_new_goal(tx, tenant_id, NewGoal("x"), "operator-injected", "paused", "")
 
     desk.write(fill)
     with pytest.raises(Conflict, match="at most 1,000 open goals"):
-        desk.write(goals.add, NewGoal("one more"))
-    (last,) = desk.read(goal_store.list_page, GoalFilter(), 1, (MAX_INTEGER, MAX_INTEGER))
+        desk.write(goals.add_goal, NewGoal("one more"))
+    (last,) = desk.read(goal_store.list_goal_page, GoalFilter(), 1, (MAX_INTEGER, MAX_INTEGER))
     desk.write(goals.abandon, last.id)
-    desk.write(goals.add, NewGoal("one more"))
+    desk.write(goals.add_goal, NewGoal("one more"))
 
 
 def test_pages_go_back_in_time(desk: TenantHarness) -> None:
-    ids = [desk.write(goals.add, NewGoal(f"goal {number}")).id for number in range(5)]
+    ids = [desk.write(goals.add_goal, NewGoal(f"goal {number}")).id for number in range(5)]
     desk.write(goals.abandon, ids[1])
-    first = desk.read(goal_views.list_page, None, 2)
-    assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], goal_views.CURSORS.encode((ids[3],)))
-    second = desk.read(goal_views.list_page, None, 3, first.next_cursor)
+    first = desk.read(views.list_goals, None, 2)
+    assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], views.CURSORS.encode((ids[3],)))
+    second = desk.read(views.list_goals, None, 3, first.next_cursor)
     assert ([goal["id"] for goal in second.goals], second.next_cursor) == ([ids[2], ids[1], ids[0]], None)
-    assert [goal["id"] for goal in desk.read(goal_views.list_page, GoalFilter("abandoned"), 50).goals] == [ids[1]]
+    assert [goal["id"] for goal in desk.read(views.list_goals, GoalFilter("abandoned"), 50).goals] == [ids[1]]
     with pytest.raises(BadCursor):
-        desk.read(goal_views.list_page, None, 2, "٣")
+        desk.read(views.list_goals, None, 2, "٣")
 
 
 # Live processes

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import todos, views
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import todos
+from headway.actions.turns import views
 from headway.ledger.errors import EmptySubject, StorageError
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Tenant
@@ -29,11 +30,11 @@ class TenantDatabase:
     def __init__(self, url: str, on_commit: CommitListener = ignore_commit) -> None:
         self.url = url
         with DirectDatabase(url) as direct:
-            self.tenant: Tenant = direct.write(partial(tenants.add, name="acme"))
+            self.tenant: Tenant = direct.write(partial(tenants.add_tenant, name="acme"))
         self.database = Database(url, wall_clock, on_commit)
 
     def make_work(self, subject: str) -> Work[Todo]:
-        return within_tenant(self.tenant.id, lambda tx: todos.add(tx, self.tenant.id, Draft(subject)))
+        return within_tenant(self.tenant.id, lambda tx: todos.add_todo(tx, self.tenant.id, Draft(subject)))
 
     def add(self, subject: str) -> Coroutine[Any, Any, Todo]:
         return self.database.write(self.make_work(subject))
@@ -103,7 +104,7 @@ def fail_with(error: Exception) -> Callable[[Transaction], None]:
 def test_a_write_can_be_read_at_once_and_after_reopening(house: TenantDatabase) -> None:
     async def scenario() -> None:
         added = await house.add("first")
-        assert await house.database.of(house.tenant.id).read(lambda tx: todos.get(tx, house.tenant.id, added.id)) == added
+        assert await house.database.of(house.tenant.id).read(lambda tx: todos.get_todo(tx, house.tenant.id, added.id)) == added
 
     run(scenario())
 

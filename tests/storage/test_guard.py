@@ -2,13 +2,13 @@
 
 import pytest
 
-from headway.actions import conversations, todos, turn_plan
 from headway.actions.guard import overview, rules, sessions, stops
-from headway.actions.proof import receipts
-from headway.actions.turn_plan import PlanItem
+from headway.actions.todos import conversations, proof, todos
+from headway.actions.turns import plan
+from headway.actions.turns.plan import PlanItem
 from headway.ledger.check import CheckResult, ReceiptDraft, decode_checks
 from headway.ledger.errors import ChecksRequired, NotFound
-from headway.ledger.guard.values import AssistantSession, MirroredItem, StopRequest, StopRuling
+from headway.ledger.guard import AssistantSession, MirroredItem, StopRequest, StopRuling
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Status, Todo
 from headway.storage.stores import todos as todo_store
@@ -27,7 +27,7 @@ def mirror(desk: TenantHarness, *items: tuple[str, Status | None, str], is_whole
 
 
 def decide(desk: TenantHarness, turn_id: str, answer: str = "", limit: int = 3, *, is_repeated: bool = True) -> StopRuling:
-    return desk.write(stops.decide, turn_id, StopRequest(answer, is_repeated), limit)
+    return desk.write(stops.decide_stop, turn_id, StopRequest(answer, is_repeated), limit)
 
 
 def list_rows(desk: TenantHarness, turn_id: str) -> list[Todo]:
@@ -45,7 +45,7 @@ def test_the_items_of_a_list_keep_their_rows(desk: TenantHarness) -> None:
     assert (after[0].completed_by, after[0].agent_id) == ("agent", "claude-code")
     mirror(desk, ("", "pending", "1"))
     assert [row.status for row in list_rows(desk, turn_id)] == ["pending", "pending"]
-    conversation = desk.read(conversations.get, after[0].conversation_id)
+    conversation = desk.read(conversations.get_conversation, after[0].conversation_id)
     assert (conversation.client, conversation.client_session, conversation.folder) == ("claude-code", "one", "/srv/garden")
 
 
@@ -93,12 +93,12 @@ def pass_checks(tx: Transaction, tenant_id: int, turn_id: str, *, ok: bool) -> S
     """Decide with the results that the checks of the plan would have."""
     rows = [row for row in todo_store.list_by_turn(tx, tenant_id, turn_id) if row.checks]
     found = [(row.id, tuple(CheckResult(check, ok, "no door") for check in decode_checks(row.checks))) for row in rows]
-    receipts.present(tx, tenant_id, [ReceiptDraft("todo", todo_id, results, {}, "guard") for todo_id, results in found])
-    return stops.decide(tx, tenant_id, turn_id, StopRequest(), 3)
+    proof.present(tx, tenant_id, [ReceiptDraft("todo", todo_id, results, {}, "guard") for todo_id, results in found])
+    return stops.decide_stop(tx, tenant_id, turn_id, StopRequest(), 3)
 
 
 def test_a_rule_holds_at_every_stop_and_checks_of_an_item_are_not_skipped(desk: TenantHarness) -> None:
-    rule = desk.write(rules.add, "/srv/garden", "the door is there", [FILE])
+    rule = desk.write(rules.add_guard_rule, "/srv/garden", "the door is there", [FILE])
     turn = desk.write(stops.prepare, SESSION)
     assert turn
     with pytest.raises(ChecksRequired):
@@ -111,10 +111,10 @@ def test_a_rule_holds_at_every_stop_and_checks_of_an_item_are_not_skipped(desk: 
     assert [(row.status, row.proof) for row in list_rows(desk, turn.id)] == [("completed", "proven")]
     assert not desk.write(pass_checks, turn.id, ok=False).may_stop
     assert [(row.status, row.proof) for row in list_rows(desk, turn.id)] == [("completed", "broken")]
-    desk.write(rules.remove, rule.id)
+    desk.write(rules.remove_guard_rule, rule.id)
     assert decide(desk, turn.id).may_stop
     with pytest.raises(NotFound):
-        desk.write(rules.remove, rule.id)
+        desk.write(rules.remove_guard_rule, rule.id)
 
     plan = mirror(desk, ("a", "pending", "1"))
     (todo,) = [row for row in list_rows(desk, plan) if row.subject == "a"]
@@ -122,7 +122,7 @@ def test_a_rule_holds_at_every_stop_and_checks_of_an_item_are_not_skipped(desk: 
     for status in ("completed", "canceled"):
         mirror(desk, ("", status, "1"))
         assert desk.get(todo).status == "in_progress"
-    why = desk.write(stops.decide, plan, StopRequest(), 3, {todo.id: "It needs approval."}).reason
+    why = desk.write(stops.decide_stop, plan, StopRequest(), 3, {todo.id: "It needs approval."}).reason
     assert "It was not run. It needs approval." in why
 
 
@@ -131,9 +131,9 @@ def test_an_own_loop_gets_the_same_decision(desk: TenantHarness) -> None:
     turn = desk.write(conversations.open_turn, conversation.id)
     assert decide(desk, turn.id).may_stop
     scope = Scope(desk.tenant.id, conversation.id, turn.id)
-    todo = desk.write(lambda tx, _tenant: turn_plan.create(tx, scope, turn.id, [PlanItem("paint")])).todos[0]
+    todo = desk.write(lambda tx, _tenant: plan.create_plan(tx, scope, turn.id, [PlanItem("paint")])).todos[0]
     assert not decide(desk, turn.id).may_stop
-    desk.write(todos.end, todo.id, "completed")
+    desk.write(todos.end_todo, todo.id, "completed")
     assert decide(desk, turn.id).may_stop
     with pytest.raises(NotFound):
         decide(desk, "nowhere")

@@ -3,8 +3,9 @@
 import psycopg
 import pytest
 
-from headway.actions import idempotency, todos
-from headway.actions.idempotency import Answer, IdempotentRequest
+from headway.actions.access import idempotency
+from headway.actions.access.idempotency import Answer, IdempotentRequest
+from headway.actions.todos import todos
 from headway.ledger.errors import DatabaseBusy, Invalid, KeyBusy, KeyReused
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
@@ -19,7 +20,7 @@ ASKED = IdempotentRequest("/v1/todos", "key", "hash of the body")
 
 def add_once(desk: TenantHarness, request: IdempotentRequest = ASKED) -> Answer:
     def work(tx: Transaction) -> Answer:
-        todo = todos.add(tx, desk.tenant.id, Draft("once"))
+        todo = todos.add_todo(tx, desk.tenant.id, Draft("once"))
         return Answer(201, str(todo.id))
 
     return desk.write(idempotency.run_once, request, work)

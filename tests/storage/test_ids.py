@@ -5,14 +5,19 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from headway.actions import goals, memory, notices, schedules, todos
-from headway.actions.access import tenants, tokens
-from headway.actions.goals import NewGoal
-from headway.actions.schedules import Timing
+from headway.actions.access import tokens
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import tenants
+from headway.actions.runs import notices
+from headway.actions.todos import todos
+from headway.actions.turns import memory
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.id_ranges import EVENT_RANGE_SIZE, RANGE_SIZE
+from headway.storage.logged_transaction import EVENT_RANGE_SIZE, RANGE_SIZE
 from headway.storage.transaction import Transaction, within_tenant
 from headway.testing import TenantHarness
 from tests.tenant_rows import fill_tenant, message_work
@@ -27,8 +32,8 @@ def add_rows(desk: TenantHarness) -> None:
     """Add a row of each kind that people or models see the id of."""
     conversation = desk.conversation()
     desk.add("write it down", conversation_id=conversation.id)
-    desk.write(tokens.create)
-    desk.write(goals.add, NewGoal("win"))
+    desk.write(tokens.create_token)
+    desk.write(goals.add_goal, NewGoal("win"))
     desk.write(schedules.put, f"daily {conversation.id}", Timing(every_ms=60_000), message_work(conversation.id))
     desk.database.write(lambda tx: memory.remember(tx, Scope(desk.tenant.id, conversation.id), "the door is green"))
     desk.write(notices.notify, "note", "look")
@@ -82,8 +87,8 @@ def test_an_id_is_not_used_again_after_its_row_or_its_tenant_is_deleted(database
     rival = TenantHarness(database, "rival")
     gone = {rival.add().id for _ in range(3)}
     removed = desk.add()
-    desk.write(todos.remove, removed.id)
-    database.write(partial(tenants.remove, name="rival"))
+    desk.write(todos.remove_todo, removed.id)
+    database.write(partial(tenants.remove_tenant, name="rival"))
     reborn = TenantHarness(database, "rival")
 
     assert desk.add().id > removed.id
@@ -97,7 +102,7 @@ def test_two_connections_that_write_a_tenants_first_rows_at_once_get_different_i
     added: list[Any] = []
 
     def add(tx: Transaction) -> int:
-        return todos.add(tx, desk.tenant.id, Draft("x")).id
+        return todos.add_todo(tx, desk.tenant.id, Draft("x")).id
 
     def add_many() -> None:
         with closing(connect(database_url)) as connection:

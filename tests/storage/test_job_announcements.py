@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.ledger.job import Job
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import job_announcements
+from headway.storage.stores import installation
 from headway.storage.stores import jobs as job_store
-from headway.storage.stores.operations import dispatch_secrets
 from headway.storage.transaction import Row, Transaction
 from headway.testing import FixedClock, TenantHarness
 
@@ -19,14 +18,14 @@ SECOND_MS = 1_000
 
 
 def create(tx: Transaction, tenant_id: int) -> Job:
-    return jobs.create(tx, tenant_id, KIND, {})
+    return jobs.create_job(tx, tenant_id, KIND, {})
 
 
 def announce(tx: Transaction) -> list[str]:
     """Announce what is to be announced now, and return the ids."""
-    job_ids = [job.job_id for job in job_announcements.lock_unannounced(tx, [KIND], 10)]
+    job_ids = [job.job_id for job in job_store.lock_unannounced(tx, [KIND], 10)]
     if job_ids:
-        job_announcements.mark_announced(tx, job_ids)
+        job_store.mark_announced(tx, job_ids)
     return job_ids
 
 
@@ -38,7 +37,7 @@ def test_a_job_that_still_waits_is_announced_again_and_then_less_often(desk: Ten
             late_s.append(second)
         clock.advance(1)
     assert late_s == [0, 8, 16, 32, 64, 124, 184, 244]
-    assert desk.read(jobs.get, job.id) == job
+    assert desk.read(jobs.get_job, job.id) == job
 
 
 def test_a_job_that_is_due_later_is_announced_at_once_and_again_after_its_due_time(desk: TenantHarness, clock: FixedClock) -> None:
@@ -55,13 +54,13 @@ def test_a_job_that_is_due_later_is_announced_at_once_and_again_after_its_due_ti
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda tx, job: jobs.wake(tx, job.tenant_id, job.id), id="wake"),
+        pytest.param(lambda tx, job: jobs.wake_job(tx, job.tenant_id, job.id), id="wake"),
         pytest.param(lambda tx, job: jobs.delay(tx, job, tx.now + 5), id="delay"),
         pytest.param(lambda tx, job: run_and(tx, job, jobs.requeue), id="requeue"),
         pytest.param(lambda tx, job: run_and(tx, job, lambda tx, _job: job_store.release_owner(tx, "one")), id="stop"),
         pytest.param(lambda tx, job: run_and(tx, job, lambda tx, job: job_store.requeue(tx, "one", [job.id])), id="no slot"),
         pytest.param(lambda tx, job: jobs.revive(tx, jobs.fail_permanently(tx, job, "why")), id="retry of a dead letter"),
-        pytest.param(lambda tx, job: job_announcements.announce_again(tx, [job.id]), id="refused"),
+        pytest.param(lambda tx, job: job_store.announce_again(tx, [job.id]), id="refused"),
     ],
 )
 def test_a_job_that_waits_again_is_announced_at_once(desk: TenantHarness, change: Any) -> None:
@@ -79,13 +78,13 @@ def run_and(tx: Transaction, job: Job, change: Any) -> None:
 
 def test_jobs_that_run_have_ended_or_wait_for_a_person_are_not_announced(desk: TenantHarness) -> None:
     def create_all(tx: Transaction, tenant_id: int) -> None:
-        jobs.create(tx, tenant_id, KIND, {}, owner="one")
-        jobs.complete(tx, create(tx, tenant_id))
+        jobs.create_job(tx, tenant_id, KIND, {}, owner="one")
+        jobs.complete_job(tx, create(tx, tenant_id))
         jobs.delay(tx, create(tx, tenant_id))
-        jobs.create(tx, tenant_id, "from the future", {})
+        jobs.create_job(tx, tenant_id, "from the future", {})
 
     desk.write(create_all)
-    assert desk.database.read(lambda tx: job_announcements.find_next_time(tx, [KIND])) is None
+    assert desk.database.read(lambda tx: job_store.find_next_time(tx, [KIND])) is None
     assert desk.database.write(announce) == []
 
 
@@ -93,11 +92,11 @@ def test_a_job_that_was_made_due_without_an_announcement_is_found(desk: TenantHa
     job = desk.write(create)
     desk.write(lambda tx, _: jobs.delay(tx, job, tx.now + 3_600 * SECOND_MS))
     desk.database.write(announce)
-    assert not desk.database.read(job_announcements.has_overlooked)
+    assert not desk.database.read(job_store.has_overlooked)
     desk.write(lambda tx, _: tx.run("UPDATE jobs SET due_at = ?", tx.now))
-    assert desk.database.read(job_announcements.has_overlooked)
-    desk.database.write(job_announcements.announce_overlooked)
-    assert not desk.database.read(job_announcements.has_overlooked)
+    assert desk.database.read(job_store.has_overlooked)
+    desk.database.write(job_store.announce_overlooked)
+    assert not desk.database.read(job_store.has_overlooked)
     assert desk.database.write(announce) == [job.id]
 
 
@@ -120,8 +119,8 @@ class ExplainingTransaction:
 def test_announcements_are_found_through_their_index(sqlite_url: str) -> None:
     def explain(tx: Transaction) -> list[str]:
         explaining: Any = ExplainingTransaction(tx)
-        job_announcements.find_next_time(explaining, [KIND])
-        job_announcements.lock_unannounced(explaining, [KIND], 10)
+        job_store.find_next_time(explaining, [KIND])
+        job_store.lock_unannounced(explaining, [KIND], 10)
         return list(explaining.steps)
 
     with DirectDatabase(sqlite_url) as database:
@@ -135,7 +134,7 @@ def test_announcements_are_found_through_their_index(sqlite_url: str) -> None:
 def test_all_processes_of_a_database_share_the_secret_of_a_dispatcher(database_url: str) -> None:
     with DirectDatabase(database_url) as first, DirectDatabase(database_url) as second:
         secrets = [
-            database.write(lambda tx, service=service: dispatch_secrets.ensure_secret(tx, service))  # type: ignore[misc]
+            database.write(lambda tx, service=service: installation.ensure_secret(tx, service))  # type: ignore[misc]
             for database in (first, second)
             for service in ("Headway", "Blue")
         ]

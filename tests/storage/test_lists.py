@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views, goals, notices, todos, views
-from headway.actions.goals import NewGoal
-from headway.actions.views import RunFilter
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import notices
+from headway.actions.todos import todos
+from headway.actions.turns import views as view_turn
+from headway.actions.turns.views import RunFilter
 from headway.ledger.scope import Selection
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import todo_pages
@@ -21,7 +24,7 @@ def test_a_list_shows_work_in_progress_then_pending_by_position_then_ended_by_mo
     first, second, third, fourth, fifth = (desk.add(subject) for subject in ("first", "second", "third", "fourth", "fifth"))
     for todo in (second, first):
         clock.advance(1)
-        desk.write(todos.end, todo.id, "completed")
+        desk.write(todos.end_todo, todo.id, "completed")
     desk.change(fifth, status="in_progress")
 
     assert desk.subjects() == ["fifth", "third", "fourth", "first", "second"]
@@ -52,7 +55,7 @@ def test_pages_joined_together_are_the_list(desk: TenantHarness, clock: FixedClo
     pages: list[str] = []
     cursor = None
     while not pages or cursor:
-        page = desk.read(views.list_todos, selection, 5, cursor)
+        page = desk.read(view_turn.list_todos, selection, 5, cursor)
         pages += [todo.subject for todo in page.todos]
         cursor = page.next_cursor
 
@@ -84,7 +87,7 @@ def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: 
 
     def explain(tx: Transaction) -> list[str]:
         explaining = ExplainingTransaction(tx)
-        todo_pages.list_page(explaining, 1, selection, 50)  # type: ignore[arg-type]
+        todo_pages.list_todo_page(explaining, 1, selection, 50)  # type: ignore[arg-type]
         return explaining.steps
 
     with DirectDatabase(sqlite_url) as database:
@@ -98,7 +101,7 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
 ) -> None:
     for number in range(7):
         clock.advance(0.001 if number == 3 else 0)
-        desk.write(goals.add, NewGoal(f"goal {number}"))
+        desk.write(goals.add_goal, NewGoal(f"goal {number}"))
         desk.write(notices.notify, "budget", f"notice {number}")
 
     def join_pages(of: str, view: Callable[..., dict[str, Any]]) -> list[str]:
@@ -112,16 +115,16 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
         return pages
 
     lists: dict[str, Callable[..., dict[str, Any]]] = {
-        "jobs": lambda tx, tenant_id, *page: views.list_jobs(tx, tenant_id, "queued", *page).as_json(),
-        "agents": lambda tx, tenant_id, *page: views.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
+        "jobs": lambda tx, tenant_id, *page: view_turn.list_jobs(tx, tenant_id, "queued", *page).as_json(),
+        "agents": lambda tx, tenant_id, *page: view_turn.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
         "notices": notices.list_page,
-        "goals": lambda tx, tenant_id, *page: goal_views.list_page(tx, tenant_id, None, *page)._asdict(),
+        "goals": lambda tx, tenant_id, *page: views.list_goals(tx, tenant_id, None, *page)._asdict(),
     }
     for of, view in lists.items():
         whole = desk.read(view, 500)
         assert join_pages(of, view) == [entry["id"] for entry in whole[of]]
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
-    newest = {run.task for run in desk.read(views.list_agents, RunFilter(), 4).agents}
+    newest = {run.task for run in desk.read(view_turn.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}
 
 
@@ -131,11 +134,11 @@ def test_a_page_of_long_todos_ends_early_and_the_pages_together_are_the_list(des
     for number in range(30):
         todo = desk.add(f"todo {number}", description=long_text, conversation_id=conversation.id if number % 2 else 0)
         if number < 20:
-            desk.write(todos.end, todo.id, "completed", "done")
+            desk.write(todos.end_todo, todo.id, "completed", "done")
     pages: list[list[str]] = []
     cursor = None
     while cursor or not pages:
-        page = desk.read(views.list_todos, Selection(conversation.id), 500, cursor)
+        page = desk.read(view_turn.list_todos, Selection(conversation.id), 500, cursor)
         pages.append([todo.subject for todo in page.todos])
         cursor = page.next_cursor
 

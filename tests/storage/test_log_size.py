@@ -5,14 +5,18 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, goals, runs, schedules, sub_goals, todos, turns
-from headway.actions.goals import NewGoal
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.actions.history import timeline
-from headway.actions.history.live_text import LiveText
 from headway.actions.history.timeline import TimelineView
 from headway.actions.inspection import copies, why
-from headway.actions.schedules import Timing
-from headway.actions.turns import TurnRequest
+from headway.actions.runs import runs, sub_goals
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import turns
+from headway.actions.turns.live_text import LiveText
+from headway.actions.turns.turns import TurnRequest
 from headway.ledger.check import encode_checks
 from headway.ledger.run import Limits
 from headway.ledger.scope import MemorySelection
@@ -52,7 +56,7 @@ def replay(desk: TenantHarness) -> dict[int, dict[str, Any]]:
 
 
 def to_json(desk: TenantHarness, *todo_ids: int) -> dict[int, dict[str, Any]]:
-    return {todo_id: json.loads(json.dumps(desk.read(todos.get, todo_id).as_json())) for todo_id in todo_ids}
+    return {todo_id: json.loads(json.dumps(desk.read(todos.get_todo, todo_id).as_json())) for todo_id in todo_ids}
 
 
 # Todos
@@ -82,7 +86,7 @@ def test_long_texts_are_logged_when_they_change(desk: TenantHarness, clock: Fixe
     desk.change(first, description=f"{LONG}, changed")
     desk.change(first, outcome=f"{LONG}, too")
     desk.change(second, position=1)
-    desk.write(todos.end, first.id, "canceled")
+    desk.write(todos.end_todo, first.id, "canceled")
     todo_ids = (first.id, second.id)
     rows = to_json(desk, *todo_ids)
     events = fork_store_events(desk, talk.id)
@@ -105,7 +109,7 @@ def test_long_texts_are_logged_when_they_change(desk: TenantHarness, clock: Fixe
         "Its outcome changed.",
         "It was canceled.",
     ]
-    desk.write(todos.remove, first.id)
+    desk.write(todos.remove_todo, first.id)
     assert read_events(desk, "todo_changed")[-2]["omitted"] == ["description", "completion_criteria", "outcome", "checks"]
     assert replay(desk) == to_json(desk, second.id)
 
@@ -130,12 +134,12 @@ def test_a_plan_with_many_long_titles_is_cut_in_events(desk: TenantHarness) -> N
 
 
 def test_long_texts_of_goals_are_logged_once(desk: TenantHarness, clock: FixedClock) -> None:
-    goal = desk.write(goals.add, NewGoal("reach it", LONG))
+    goal = desk.write(goals.add_goal, NewGoal("reach it", LONG))
     step_id = desk.write(lambda tx, _: add_plan(tx, goal, {LONG: []}))[LONG]
     desk.write(lambda tx, _: start(tx, goal, step_id))
     clock.advance(1)
     desk.write(lambda tx, _: end(tx, goal, step_id, LONG))
-    desk.write(lambda tx, _: sub_goals.change(tx, get_sub_goal(tx, goal, step_id), check_ins=1))
+    desk.write(lambda tx, _: sub_goals.change_sub_goal(tx, get_sub_goal(tx, goal, step_id), check_ins=1))
 
     assert [data.get("omitted") for data in read_events(desk, "goal_changed")][-2:] == [["success_criteria"]] * 2
     assert read_events(desk, "goal_changed")[0]["goal"]["success_criteria"] == LONG
@@ -147,12 +151,12 @@ def test_long_texts_of_goals_are_logged_once(desk: TenantHarness, clock: FixedCl
 
 def test_the_long_task_of_a_sub_agent_is_logged_once_and_shown_in_every_timeline(desk: TenantHarness, clock: FixedClock) -> None:
     talk = desk.conversation()
-    parent = desk.write(turns.start, talk.id, TurnRequest("look"))
+    parent = desk.write(turns.start_turn, talk.id, TurnRequest("look"))
     child = desk.write(lambda tx, _: runs.begin_child(tx, parent, "coder", LONG, 5))
     clock.advance(1)
     desk.write(lambda tx, _: runs.cancel_tree(tx, child))
     events = read_events(desk, "agent_changed")
-    page = desk.read(timeline.show, talk.id, TimelineView(Limits(), LiveText(), 1))
+    page = desk.read(timeline.show_timeline, talk.id, TimelineView(Limits(), LiveText(), 1))
 
     assert [data.get("omitted") for data in events] == [None, ["task"]]
     assert [(entry["kind"], entry["data"]["run"]["task"]) for entry in page["entries"]] == [("agent_changed", LONG)]
@@ -162,7 +166,7 @@ def test_a_schedule_with_a_long_message_logs_it_once(desk: TenantHarness) -> Non
     work = {"message": {"conversation_id": desk.conversation().id, "content": LONG}}
     desk.write(schedules.put, "daily", Timing(every_ms=60_000), work)
     desk.write(schedules.pause, "daily")
-    desk.write(schedules.remove, "daily")
+    desk.write(schedules.remove_schedule, "daily")
 
     events = read_events(desk, "schedule_changed")
     assert [(data["change"], data.get("omitted"), "message" in data["schedule"]) for data in events] == [
@@ -178,7 +182,7 @@ def test_a_schedule_with_a_long_message_logs_it_once(desk: TenantHarness) -> Non
 def test_a_conversations_memory_is_read_through_the_index(sqlite_url: str) -> None:
     def explain(tx: Transaction) -> list[str]:
         explaining = ExplainingTransaction(tx)
-        memory_store.list_page(explaining, 1, MemorySelection(7, "note"), 50, MAX_INTEGER)  # type: ignore[arg-type]
+        memory_store.list_note_page(explaining, 1, MemorySelection(7, "note"), 50, MAX_INTEGER)  # type: ignore[arg-type]
         return explaining.steps
 
     with DirectDatabase(sqlite_url) as database:

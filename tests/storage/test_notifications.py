@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from headway.ledger.errors import DatabaseUnreachable
-from headway.storage.postgres.notifications import NotificationSender
+from headway.storage.postgres.announcements import NotificationSender
 from tests.pooler import run_pooler
 from tests.surfaces.server_harness import PATIENCE_S
 

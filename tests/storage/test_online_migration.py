@@ -17,7 +17,7 @@ from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import FIRST_NAME, FOLDER, list_migrations, migrate
 from headway.storage.postgres.online import run_statements
 from headway.storage.progress import MigrationProgress
-from headway.storage.stores.tenant_rows import list_tables
+from headway.storage.stores.retention import list_tables
 from headway.storage.transaction import POSTGRES, Row, Transaction
 from headway.testing import TenantHarness
 from tests.conftest import new_database

@@ -6,10 +6,10 @@ from contextlib import ExitStack, closing
 import psycopg
 import pytest
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Change, Draft
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.postgres import pooling
+from headway.storage.postgres import opening
 from headway.storage.transaction import Transaction, within_tenant
 from headway.testing import FixedClock, TenantHarness
 from tests.pooler import run_pooler
@@ -26,8 +26,8 @@ def test_writers_behind_a_pooler_store_everything_once_and_leave_nothing_behind(
         desk = TenantHarness(database)
 
         def work(tx: Transaction) -> None:
-            todo = todos.add(tx, desk.tenant.id, Draft("written"))
-            todos.change(tx, desk.tenant.id, todo.id, Change(status="in_progress"))
+            todo = todos.add_todo(tx, desk.tenant.id, Draft("written"))
+            todos.change_todo(tx, desk.tenant.id, todo.id, Change(status="in_progress"))
 
         failures: list[Exception] = []
 
@@ -72,14 +72,14 @@ def test_a_pooler_that_keeps_no_sessions_is_recognized(postgres_url: str, *, rot
             "leads to a pooler that does not keep sessions. Set HEADWAY_DATABASE_DIRECT_URL to the address of the server itself"
         )
 
-        assert pooling.check_session(pooler_url, "") == f"HEADWAY_DATABASE_URL {refusal}"
+        assert opening.check_session(pooler_url, "") == f"HEADWAY_DATABASE_URL {refusal}"
         if not rotates:  # the same takes a second
-            assert pooling.check_session(postgres_url, pooler_url) == f"HEADWAY_DATABASE_DIRECT_URL {refusal}"
-            assert pooling.check_session(pooler_url, postgres_url) == ""
-            assert pooling.check_session(postgres_url, "") == ""
+            assert opening.check_session(postgres_url, pooler_url) == f"HEADWAY_DATABASE_DIRECT_URL {refusal}"
+            assert opening.check_session(pooler_url, postgres_url) == ""
+            assert opening.check_session(postgres_url, "") == ""
 
 
 def test_a_direct_url_of_another_database_is_recognized(postgres_url: str, new_postgres_url: str) -> None:
-    problem = pooling.check_session(postgres_url, new_postgres_url)
+    problem = opening.check_session(postgres_url, new_postgres_url)
 
     assert problem == "HEADWAY_DATABASE_DIRECT_URL is not the address of the database that HEADWAY_DATABASE_URL leads to"

@@ -9,8 +9,11 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from headway.actions import claims, dead_letters, jobs, run_ends, todos, turns
 from headway.actions.access import audit
+from headway.actions.engine import dead_letters, run_ends
+from headway.actions.runs import jobs
+from headway.actions.todos import claims, todos
+from headway.actions.turns import turns
 from headway.ledger.errors import (
     CommitUncertain,
     DatabaseBusy,
@@ -99,11 +102,11 @@ def test_a_connection_killed_between_two_statements_is_replaced_and_the_work_run
     attempts = []
 
     def work(tx: Transaction, tenant_id: int) -> Todo:
-        todo = todos.add(tx, tenant_id, Draft("once"))
+        todo = todos.add_todo(tx, tenant_id, Draft("once"))
         attempts.append(todo.id)
         if len(attempts) == 1:
             admin.execute("SELECT pg_terminate_backend(%s)", (get_backend_pid(tx),))
-        return todos.change(tx, tenant_id, todo.id, Change(status="in_progress"))
+        return todos.change_todo(tx, tenant_id, todo.id, Change(status="in_progress"))
 
     added = desk.write(work)
 
@@ -122,13 +125,13 @@ def test_work_frozen_in_a_transaction_until_the_server_aborted_it_runs_exactly_o
     def work(tx: Transaction, tenant_id: int) -> None:
         attempts.append(get_backend_pid(tx))
         if then == "the commit":
-            todos.add(tx, tenant_id, Draft("once"))
+            todos.add_todo(tx, tenant_id, Draft("once"))
         if len(attempts) == 1:
             tx.run("SET LOCAL idle_in_transaction_session_timeout = 10")
             while admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", attempts).fetchone():
                 pass
         if then == "another statement":
-            todos.add(tx, tenant_id, Draft("once"))
+            todos.add_todo(tx, tenant_id, Draft("once"))
 
     desk.write(work)
 
@@ -172,7 +175,7 @@ def test_a_connection_killed_while_committing_is_reported_as_uncertain_and_the_w
         attempts = []
 
         def work(tx: Transaction, tenant_id: int) -> None:
-            attempts.append(todos.add(tx, tenant_id, Draft("perhaps")))
+            attempts.append(todos.add_todo(tx, tenant_id, Draft("perhaps")))
 
         with pytest.raises(CommitUncertain, match="may or may not be stored"):
             desk.write(work)
@@ -207,10 +210,10 @@ def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: s
 
     def change_both(tx: Transaction, name: str, first_todo: Todo, second_todo: Todo) -> None:
         attempts.append(name)
-        todos.change(tx, desk.tenant.id, first_todo.id, Change(description=name))
+        todos.change_todo(tx, desk.tenant.id, first_todo.id, Change(description=name))
         if attempts.count(name) == 1:
             both_hold_one.wait(30)
-        todos.change(tx, desk.tenant.id, second_todo.id, Change(outcome=name))
+        todos.change_todo(tx, desk.tenant.id, second_todo.id, Change(outcome=name))
 
     left = Helper(postgres_url, partial(change_both, name="left", first_todo=first, second_todo=second))
     right = Helper(postgres_url, partial(change_both, name="right", first_todo=second, second_todo=first))
@@ -226,7 +229,7 @@ def test_a_repeated_deadlock_is_reported_as_busy(database: DirectDatabase) -> No
     attempts = []
 
     def unlucky(tx: Transaction, tenant_id: int) -> None:
-        attempts.append(todos.add(tx, tenant_id, Draft("never")))
+        attempts.append(todos.add_todo(tx, tenant_id, Draft("never")))
         raise errors.DeadlockDetected("deadlock detected")
 
     with pytest.raises(DatabaseBusy, match=r"gave up waiting for other transactions \(deadlock detected\); nothing was changed"):
@@ -244,19 +247,19 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
 ) -> None:
     desk = TenantHarness(database)
     conversation = desk.conversation()
-    dead = desk.write(turns.start, conversation.id, turns.TurnRequest("first"))
+    dead = desk.write(turns.start_turn, conversation.id, turns.TurnRequest("first"))
     database.write(lambda tx: run_ends.fail_turn(tx, dead, "It broke.", "internal"))
     helpers: list[Helper] = []
 
     def overtake(tx: Transaction, tenant_id: int) -> None:
-        turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("second"))
+        turns.start_turn(tx, tenant_id, conversation.id, turns.TurnRequest("second"))
         helpers.append(Helper(postgres_url, lambda other: dead_letters.retry(other, tenant_id, dead.id)))
         helpers[0].wait_for_lock(admin)
 
     desk.write(overtake)
 
     assert isinstance(helpers[0].join(), TurnRunning)
-    assert desk.read(jobs.get, dead.id).state == "dead"
+    assert desk.read(jobs.get_job, dead.id).state == "dead"
 
 
 def test_two_processes_that_notice_the_same_policy_record_it_once(
@@ -272,7 +275,7 @@ def test_two_processes_that_notice_the_same_policy_record_it_once(
     database.write(record)
 
     assert helpers[0].join() is None
-    assert len(database.read(lambda tx: audit.list_page(tx, None))["entries"]) == 1
+    assert len(database.read(lambda tx: audit.list_audit_entries(tx, None))["entries"]) == 1
 
 
 def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectDatabase) -> None:
@@ -281,7 +284,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
 
     def impatient(tx: Transaction, tenant_id: int) -> None:
         tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for the whole server
-        todos.get_locked(tx, tenant_id, todo.id)
+        todos.get_locked_todo(tx, tenant_id, todo.id)
 
     with psycopg.connect(postgres_url, options="-c headway.tenant=all") as other:
         other.execute("SELECT 1 FROM todos WHERE id = %s FOR UPDATE", (todo.id,))
@@ -336,7 +339,7 @@ def test_a_statement_the_server_refuses_is_an_internal_error_and_leaves_nothing(
     desk = TenantHarness(database)
 
     def work(tx: Transaction, tenant_id: int) -> None:
-        todos.add(tx, tenant_id, Draft("half done"))
+        todos.add_todo(tx, tenant_id, Draft("half done"))
         tx.run("SELECT 1 / 0")
 
     with pytest.raises(StorageError, match="division by zero"):
@@ -357,8 +360,10 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     helpers: list[Helper] = []
 
     def wait_for_east(tx: Transaction, tenant_id: int) -> None:
-        todos.change(tx, tenant_id, north.id, Change(depends_on=(east.id,)))
-        helpers.append(Helper(postgres_url, lambda other: todos.change(other, tenant_id, south.id, Change(depends_on=(west.id,)))))
+        todos.change_todo(tx, tenant_id, north.id, Change(depends_on=(east.id,)))
+        helpers.append(
+            Helper(postgres_url, lambda other: todos.change_todo(other, tenant_id, south.id, Change(depends_on=(west.id,))))
+        )
         helpers[0].wait_for_lock(admin)
 
     desk.write(wait_for_east)
@@ -371,7 +376,7 @@ def test_of_two_concurrent_mutual_dependencies_at_most_one_succeeds(postgres_url
     desk = TenantHarness(database)
 
     def depend(tx: Transaction, todo: Todo, on: Todo) -> None:
-        todos.change(tx, desk.tenant.id, todo.id, Change(depends_on=(on.id,)))
+        todos.change_todo(tx, desk.tenant.id, todo.id, Change(depends_on=(on.id,)))
 
     for _ in range(10):
         first, second = desk.add(), desk.add()
@@ -393,11 +398,11 @@ def test_a_dependency_that_ends_while_it_is_being_removed_is_counted_once(
     helpers: list[Helper] = []
 
     def stop_waiting(tx: Transaction, tenant_id: int) -> None:
-        todos.get_locked(tx, tenant_id, waiting.id)
+        todos.get_locked_todo(tx, tenant_id, waiting.id)
         if not helpers:
-            helpers.append(Helper(postgres_url, lambda other: todos.end(other, tenant_id, ending.id, "completed")))
+            helpers.append(Helper(postgres_url, lambda other: todos.end_todo(other, tenant_id, ending.id, "completed")))
             helpers[0].wait_for_lock(admin)
-        todos.change(tx, tenant_id, waiting.id, Change(depends_on=(staying.id,)))
+        todos.change_todo(tx, tenant_id, waiting.id, Change(depends_on=(staying.id,)))
 
     desk.write(stop_waiting)
 
@@ -414,8 +419,8 @@ def test_a_dependency_deleted_while_it_is_being_added_is_not_found(
     helpers: list[Helper] = []
 
     def remove(tx: Transaction, tenant_id: int) -> None:
-        todos.remove(tx, tenant_id, going.id)
-        helpers.append(Helper(postgres_url, lambda other: todos.add(other, tenant_id, Draft("late", depends_on=(going.id,)))))
+        todos.remove_todo(tx, tenant_id, going.id)
+        helpers.append(Helper(postgres_url, lambda other: todos.add_todo(other, tenant_id, Draft("late", depends_on=(going.id,)))))
         helpers[0].wait_for_lock(admin)
 
     desk.write(remove)
@@ -432,7 +437,7 @@ def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
     helpers: list[Helper] = []
 
     def hold_first(tx: Transaction, tenant_id: int) -> None:
-        todos.get_locked(tx, tenant_id, first.id)
+        todos.get_locked_todo(tx, tenant_id, first.id)
         helpers.append(Helper(postgres_url, lambda other: claims.claim(other, tenant_id, "bob")))
         helpers[0].wait_for_lock(admin)
 

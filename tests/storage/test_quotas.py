@@ -4,17 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from headway.actions import conversations, memory, run_ends, todos, turns
 from headway.actions.access import quotas
-from headway.actions.board import comments, saved_views
-from headway.actions.board.saved_views import ViewChange
-from headway.actions.memory import MemoryChange, NewMemory
+from headway.actions.engine import run_ends
+from headway.actions.todos import board, conversations, todos
+from headway.actions.todos.board import ViewChange
+from headway.actions.turns import memory, turns
+from headway.actions.turns.memory import MemoryChange, NewMemory
 from headway.ledger.attachment import build_attachment
 from headway.ledger.errors import QuotaExceeded, SettingsError
 from headway.ledger.scope import ViewFilters
 from headway.ledger.tenancy import GIBIBYTE, NO_LIMIT, Quotas, parse_quotas
 from headway.ledger.todo import Draft
-from headway.storage import stored_bytes
+from headway.storage import logged_transaction
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -33,15 +34,15 @@ def get_stored(desk: TenantHarness) -> int:
 
 
 def count_rows(desk: TenantHarness) -> int:
-    return desk.database.read(lambda tx: stored_bytes.count(tx, desk.tenant.id))
+    return desk.database.read(lambda tx: logged_transaction.count(tx, desk.tenant.id))
 
 
 def start_turn(desk: TenantHarness, *files: bytes) -> str:
     def start(tx: Transaction, tenant_id: int) -> str:
-        conversation = conversations.add(tx, tenant_id)
+        conversation = conversations.add_conversation(tx, tenant_id)
         attachments = tuple(build_attachment(f"{n}.txt", file) for n, file in enumerate(files))
         request = turns.TurnRequest(KILOBYTE, attachments=attachments, context="a red door")
-        run = turns.start(tx, tenant_id, conversation.id, request)
+        run = turns.start_turn(tx, tenant_id, conversation.id, request)
         return run.turn_id or ""
 
     return desk.write(start)
@@ -51,20 +52,20 @@ def test_the_running_count_is_what_the_rows_hold(desk: TenantHarness) -> None:
     todo = desk.add("write it down", description=KILOBYTE)
     desk.change(todo, description=KILOBYTE * 3, outcome="Done.")
     deleted = desk.add("a second one", description=KILOBYTE * 5)
-    desk.write(todos.remove, deleted.id)
-    entry = desk.write(memory.add, NewMemory(KILOBYTE), "Ada")
-    desk.write(memory.change, entry.id, MemoryChange(text="short"), "Ada")
-    desk.write(memory.remove, desk.write(memory.add, NewMemory(KILOBYTE), "Ada").id)
-    commented = desk.write(comments.add, todo.id, KILOBYTE, "Ada")
-    desk.write(comments.remove, todo.id, commented.id, "Ada", all_comments=False)
-    edited = desk.write(comments.add, todo.id, KILOBYTE, "Ada")
-    desk.write(comments.edit, todo.id, edited.id, KILOBYTE * 2, "Ada")
-    view = desk.write(saved_views.add, "Größe", ViewFilters(q="x" * 500), "Ada")
-    desk.write(saved_views.change, view.id, ViewChange(name="Size", filters=ViewFilters(q="ü" * 900)), "Ada")
-    desk.write(saved_views.remove, desk.write(saved_views.add, "Another", ViewFilters(q=KILOBYTE), "Ada").id)
+    desk.write(todos.remove_todo, deleted.id)
+    entry = desk.write(memory.add_note, NewMemory(KILOBYTE), "Ada")
+    desk.write(memory.change_note, entry.id, MemoryChange(text="short"), "Ada")
+    desk.write(memory.remove_note, desk.write(memory.add_note, NewMemory(KILOBYTE), "Ada").id)
+    commented = desk.write(board.add_comment, todo.id, KILOBYTE, "Ada")
+    desk.write(board.remove_comment, todo.id, commented.id, "Ada", all_comments=False)
+    edited = desk.write(board.add_comment, todo.id, KILOBYTE, "Ada")
+    desk.write(board.edit_comment, todo.id, edited.id, KILOBYTE * 2, "Ada")
+    view = desk.write(board.add_saved_view, "Größe", ViewFilters(q="x" * 500), "Ada")
+    desk.write(board.change_saved_view, view.id, ViewChange(name="Size", filters=ViewFilters(q="ü" * 900)), "Ada")
+    desk.write(board.remove_saved_view, desk.write(board.add_saved_view, "Another", ViewFilters(q=KILOBYTE), "Ada").id)
     start_turn(desk, b"a file " * 100)
     with pytest.raises(ValueError, match="no"):
-        desk.write(lambda tx, tenant_id: raise_after(todos.add(tx, tenant_id, Draft("never stored", KILOBYTE))))
+        desk.write(lambda tx, tenant_id: raise_after(todos.add_todo(tx, tenant_id, Draft("never stored", KILOBYTE))))
     assert get_stored(desk) == count_rows(desk) > 5_000
 
 
@@ -87,17 +88,17 @@ def test_a_tenant_over_its_storage_can_delete_and_change_but_not_add(desk: Tenan
     with pytest.raises(QuotaExceeded):
         start_turn(desk)
     assert desk.change(rows[0], status="completed").ended
-    desk.write(todos.remove, rows[1].id)
+    desk.write(todos.remove_todo, rows[1].id)
     assert other.add().id, "another tenant has its own quota"
 
 
 def test_deleting_makes_room_also_for_other_processes(database_url: str) -> None:
     with DirectDatabase(database_url, quotas=Quotas(storage=10_000)) as database, DirectDatabase(database_url) as another:
         desk = TenantHarness(database)
-        entries = [desk.write(memory.add, NewMemory(KILOBYTE), "Ada") for _ in range(10)]
+        entries = [desk.write(memory.add_note, NewMemory(KILOBYTE), "Ada") for _ in range(10)]
         with pytest.raises(QuotaExceeded):
             desk.add()
-        another.write(lambda tx: [memory.remove(tx, desk.tenant.id, entry.id) for entry in entries])
+        another.write(lambda tx: [memory.remove_note(tx, desk.tenant.id, entry.id) for entry in entries])
         assert desk.add().id
 
 

@@ -2,17 +2,19 @@
 
 import pytest
 
-from headway.actions import conversations, goals, run_ends, todos, turns
 from headway.actions.access import tokens
+from headway.actions.engine import run_ends
+from headway.actions.goals import goals
+from headway.actions.goals.forks import GoalForkRequest, fork_goal
 from headway.actions.inspection import why
-from headway.actions.inspection.goal_forks import GoalForkRequest, fork_goal
-from headway.actions.proof import receipts
-from headway.actions.retention import pruning
-from headway.actions.retention.pruning import PruneStep
+from headway.actions.installation import pruning
+from headway.actions.installation.pruning import PruneStep
+from headway.actions.todos import conversations, proof, todos
+from headway.actions.turns import turns
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import Conflict, NotFound
-from headway.ledger.retention import DAY_MS, GROUPS, Group, describe_retention, parse_retention
 from headway.ledger.run import Limits
+from headway.ledger.tenancy import DAY_MS, GROUPS, Group, describe_retention, parse_retention
 from headway.ledger.todo import Draft
 from headway.storage.stores import events as event_store
 from headway.storage.stores import spending as spending_store
@@ -103,14 +105,14 @@ def test_nothing_is_deleted_that_something_open_needs(desk: TenantHarness, clock
     kinds = [kind for kind, _ in desk.events()]
     assert kinds.count("turn_started") == 1
     assert "journal_appended" in kinds
-    assert desk.read(conversations.get, ids.conversation)
+    assert desk.read(conversations.get_conversation, ids.conversation)
 
 
 def test_what_has_ended_is_deleted_when_it_is_old(desk: TenantHarness, clock: FixedClock) -> None:
     ids = fill_tenant(desk)
     end_everything(desk, ids)
     for todo in desk.database.read(lambda tx: tx.all("SELECT id FROM todos WHERE completed_at = 0 AND turn_id IS NULL")):
-        desk.write(todos.end, todo[0], "canceled", force=True)
+        desk.write(todos.end_todo, todo[0], "canceled", force=True)
     desk.database.write(lambda tx: tx.run("DELETE FROM schedules"))  # one sends a message to the conversation
     clock.advance(29 * DAY_S)
     prune_all(desk)
@@ -125,8 +127,8 @@ def test_what_has_ended_is_deleted_when_it_is_old(desk: TenantHarness, clock: Fi
     assert [table for table in CONTENT if rows[table]] == []
     assert {kind for kind, _ in desk.events()} <= {"conversation_deleted", "goal_deleted"}
     with pytest.raises(NotFound):
-        desk.read(conversations.get, ids.conversation)
-    assert desk.read(tokens.list_all)
+        desk.read(conversations.get_conversation, ids.conversation)
+    assert desk.read(tokens.list_all_tokens)
 
 
 def test_a_conversation_with_open_todos_or_a_schedule_is_kept(desk: TenantHarness, clock: FixedClock) -> None:
@@ -134,7 +136,7 @@ def test_a_conversation_with_open_todos_or_a_schedule_is_kept(desk: TenantHarnes
     desk.add("open", conversation_id=open_list.id)
     done = desk.add("done", conversation_id=done_list.id)
     clock.advance(31 * DAY_S)
-    desk.write(todos.end, done.id, "completed", "yes")
+    desk.write(todos.end_todo, done.id, "completed", "yes")
     prune(desk, "conversations")
     assert desk.count("conversations") == 2
     clock.advance(31 * DAY_S)
@@ -170,22 +172,22 @@ def test_costs_are_subtracted_before_their_rows_are_deleted(desk: TenantHarness,
     clock.advance(31 * DAY_S)
     prune(desk, "runs")
     assert desk.read(spending_store.get_pool).spent == 0
-    assert desk.read(turns.show, ids.turn, Limits())["status"] == "canceled"
+    assert desk.read(turns.show_turn, ids.turn, Limits())["status"] == "canceled"
 
 
 def test_the_last_receipt_of_a_todo_stays(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add("proven")
     for _ in range(3):
-        desk.write(receipts.store, ReceiptDraft("todo", todo.id, (), {}, "ada"))
+        desk.write(proof.store, ReceiptDraft("todo", todo.id, (), {}, "ada"))
     clock.advance(31 * DAY_S)
     prune(desk, "receipts")
     assert desk.count("receipts") == 1
 
 
 def test_old_audit_entries_are_deleted(desk: TenantHarness, clock: FixedClock) -> None:
-    desk.write(tokens.create, "old")
+    desk.write(tokens.create_token, "old")
     clock.advance(31 * DAY_S)
-    desk.write(tokens.create, "new")
+    desk.write(tokens.create_token, "new")
     prune(desk, "audit")
     assert desk.count("audit") == 1
 

@@ -14,16 +14,17 @@ import psycopg
 import pytest
 
 from headway import settings
-from headway.actions import halts, views
-from headway.actions.access import audit, tenants, tokens
+from headway.actions.access import audit, tokens
+from headway.actions.installation import halts, tenants
+from headway.actions.turns import views
 from headway.ledger.errors import StorageError, Unauthorized
 from headway.ledger.scope import Selection
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.postgres.connection import PostgresConnection
-from headway.storage.postgres.row_security import POLICY, find_bypass
+from headway.storage.postgres.fence import POLICY, find_bypass
 from headway.storage.transaction import Transaction, Work, within_tenant
-from headway.surfaces.cli.health.database_checks import inspect_opened
+from headway.surfaces.cli.health import inspect_opened
 from headway.testing import TenantHarness
 from tests.pooler import run_pooler
 from tests.postgres_roles import replace_database
@@ -192,7 +193,7 @@ def test_a_client_that_vanishes_behind_a_pooler_leaves_its_tenant_to_no_other(po
 def test_a_token_opens_its_own_tenant_in_the_statement_that_finds_it(
     postgres_url: str, ours: TenantHarness, theirs: TenantHarness
 ) -> None:
-    secret = ours.write(tokens.create).secret
+    secret = ours.write(tokens.create_token).secret
 
     def look(tx: Transaction) -> list[str]:
         tokens.authenticate(tx, tokens.hash_secret(secret))
@@ -211,7 +212,7 @@ def test_a_token_opens_its_own_tenant_in_the_statement_that_finds_it(
 
 def test_the_setting_ends_with_its_transaction_and_costs_no_round_trip(postgres_url: str, ours: TenantHarness) -> None:
     ours.add("ours")
-    secret = ours.write(tokens.create).secret
+    secret = ours.write(tokens.create_token).secret
 
     def look(tx: Transaction) -> None:
         tokens.authenticate(tx, tokens.hash_secret(secret))
@@ -227,11 +228,11 @@ def test_the_setting_ends_with_its_transaction_and_costs_no_round_trip(postgres_
 
 
 def test_a_halt_reaches_all_tenants_whoever_authenticated(postgres_url: str, ours: TenantHarness, theirs: TenantHarness) -> None:
-    secret = ours.write(tokens.create).secret
+    secret = ours.write(tokens.create_token).secret
 
     def halt(tx: Transaction) -> None:
         tokens.authenticate(tx, tokens.hash_secret(secret))
-        audit.record(tx, audit.INSTALLATION, "halt", "halt")
+        audit.record_in_audit(tx, audit.INSTALLATION, "halt", "halt")
         halts.halt(tx, "a fire")
 
     with closing(connect(postgres_url)) as connection:

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, goals, halts, jobs, run_ends, schedules, turns
-from headway.actions.schedules import Timing
+from headway.actions.engine import run_ends, schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.goals import goals
+from headway.actions.installation import halts
+from headway.actions.runs import jobs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.errors import Conflict, Halted, Invalid, TurnRunning
 from headway.ledger.goal import GoalFilter
-from headway.ledger.job import Job
-from headway.ledger.schedule import Schedule
+from headway.ledger.job import Job, Schedule
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import goals as goal_store
@@ -43,10 +47,10 @@ class TickedSchedule:
 
     @property
     def now(self) -> Schedule:
-        return self.desk.read(schedules.get, "it")
+        return self.desk.read(schedules.get_schedule, "it")
 
     def jobs(self) -> list[Job]:
-        return self.desk.read(job_store.list_page, None, 500)
+        return self.desk.read(job_store.list_job_page, None, 500)
 
     def end_jobs(self) -> None:
         """End all jobs that the schedule started."""
@@ -54,7 +58,7 @@ class TickedSchedule:
             if job.kind == turns.JOB_KIND and not job.over:
                 self.desk.write(run_ends.cancel_turn, turns.get_turn_id(job))
             elif not job.over:
-                self.desk.database.write(lambda tx, job=job: jobs.complete(tx, job))  # type: ignore[misc]
+                self.desk.database.write(lambda tx, job=job: jobs.complete_job(tx, job))  # type: ignore[misc]
 
 
 @pytest.fixture
@@ -175,7 +179,7 @@ def test_a_schedule_whose_last_job_was_dropped_continues(ticking: TickedSchedule
 
 def test_a_busy_conversation_is_not_interrupted(desk: TenantHarness, clock: FixedClock, caplog: pytest.LogCaptureFixture) -> None:
     ticking = make_message_schedule(desk, clock)
-    run = desk.write(turns.start, get_conversation_id(ticking), turns.TurnRequest("I was here first."))
+    run = desk.write(turns.start_turn, get_conversation_id(ticking), turns.TurnRequest("I was here first."))
     skipped = ticking.tick_after(60)
 
     assert (skipped.skipped, skipped.last_job, skipped.last_at) == (1, "", 0)
@@ -329,7 +333,7 @@ def test_a_tenant_that_goes_takes_its_schedules_along(ticking: TickedSchedule, d
 
 TICK = """
 import sys, time
-from headway.actions import schedules
+from headway.actions.engine import schedules
 from headway.storage.direct import DirectDatabase
 with DirectDatabase(sys.argv[1]) as database:
     print("ready", flush=True)
@@ -351,10 +355,10 @@ def test_processes_that_look_at_the_same_moment_start_it_once(
     desk.database.write(lambda tx: tx.run("UPDATE schedules SET next_at = ?", desk.tenant.created_at))
     at_once(TICK, database_url, processes=3)
 
-    stored = [desk.read(schedules.get, name) for name in [*names, "talk"]]
+    stored = [desk.read(schedules.get_schedule, name) for name in [*names, "talk"]]
     assert desk.count("jobs") == 8
     assert desk.count("turns") == 1
-    assert {schedule.last_job for schedule in stored} == {job.id for job in desk.read(job_store.list_page, None, 500)}
+    assert {schedule.last_job for schedule in stored} == {job.id for job in desk.read(job_store.list_job_page, None, 500)}
     assert [schedule.skipped for schedule in stored] == [0] * 8
 
 
@@ -377,7 +381,7 @@ def test_a_tick_that_did_not_commit_started_nothing(ticking: TickedSchedule, dat
 def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = TickedSchedule(desk, clock, work={"goal": {"description": "Tidy up.", "success_criteria": "", "priority": 7}})
     first = ticking.tick_after(60)
-    (goal,) = desk.read(goal_store.list_page, GoalFilter(), 50, (MAX_INTEGER, MAX_INTEGER))
+    (goal,) = desk.read(goal_store.list_goal_page, GoalFilter(), 50, (MAX_INTEGER, MAX_INTEGER))
     assert (goal.description, goal.priority, goal.status, goal.run_id) == ("Tidy up.", 7, "active", first.last_job)
 
     assert ticking.tick_after(60).skipped == 1
@@ -388,7 +392,7 @@ def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHa
     desk.write(goals.abandon, goal.id)
     second = ticking.tick_after(60)
     assert (second.skipped, second.last_job != first.last_job) == (2, True)
-    assert [each.status for each in desk.read(goal_store.list_page, GoalFilter(), 50, (MAX_INTEGER, MAX_INTEGER))] == [
+    assert [each.status for each in desk.read(goal_store.list_goal_page, GoalFilter(), 50, (MAX_INTEGER, MAX_INTEGER))] == [
         "active",
         "abandoned",
     ]
@@ -397,7 +401,7 @@ def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHa
 def test_a_goal_whose_job_died_has_not_ended(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = TickedSchedule(desk, clock, work={"goal": {"description": "Tidy up."}})
     job_id = ticking.tick_after(60).last_job
-    desk.write(lambda tx, tenant_id: jobs.fail_permanently(tx, jobs.get_locked(tx, tenant_id, job_id), "No model."))
+    desk.write(lambda tx, tenant_id: jobs.fail_permanently(tx, jobs.get_locked_job(tx, tenant_id, job_id), "No model."))
     after = ticking.tick_after(60)
     assert (after.skipped, after.last_job) == (1, job_id)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import schedules
-from headway.actions.schedules import Timing
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.schedule import Schedule
+from headway.ledger.job import Schedule
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Transaction
@@ -41,7 +41,7 @@ def test_a_put_schedule_is_stored_and_emitted(desk: TenantHarness, clock: FixedC
     work = message(desk)
     schedule = put(desk, "report", Timing("0 6 * * *", "Europe/Berlin"), work)
 
-    assert desk.read(schedules.get, "report") == schedule
+    assert desk.read(schedules.get_schedule, "report") == schedule
     assert schedule.as_json() == {
         "name": "report",
         "cron": "0 6 * * *",
@@ -68,7 +68,7 @@ def test_putting_an_identical_schedule_changes_nothing(desk: TenantHarness, cloc
     first = put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
-    before = desk.read(schedules.get, "daily")
+    before = desk.read(schedules.get_schedule, "daily")
     clock.advance(10)
     repeated = put(desk)
 
@@ -113,20 +113,27 @@ def test_a_paused_schedule_stays_paused_when_it_is_put(desk: TenantHarness) -> N
 def test_spaces_around_a_name_are_no_part_of_it(desk: TenantHarness) -> None:
     schedule = put(desk, " daily ")
     assert schedule.name == "daily"
-    assert desk.read(schedules.get, " daily ") == schedule
+    assert desk.read(schedules.get_schedule, " daily ") == schedule
     assert desk.write(schedules.pause, " daily ").paused
-    desk.write(schedules.remove, " daily ")
+    desk.write(schedules.remove_schedule, " daily ")
     assert desk.count("schedules") == 0
 
 
 def test_a_removed_schedule_is_gone_and_its_removal_is_emitted(desk: TenantHarness) -> None:
     put(desk, "one")
     remaining = put(desk, "two")
-    desk.write(schedules.remove, "one")
+    desk.write(schedules.remove_schedule, "one")
 
-    assert desk.read(schedule_store.list_page, 10) == [remaining]
+    assert desk.read(schedule_store.list_schedule_page, 10) == [remaining]
     assert [change for change, _ in list_changes(desk)] == ["updated", "updated", "deleted"]
-    for action in (schedules.get, schedules.get_locked, schedules.remove, schedules.pause, schedules.resume, schedules.run_now):
+    for action in (
+        schedules.get_schedule,
+        schedules.get_locked_schedule,
+        schedules.remove_schedule,
+        schedules.pause,
+        schedules.resume,
+        schedules.run_now,
+    ):
         with pytest.raises(NotFound, match="No schedule named 'one'"):
             desk.write(action, "one")
 
@@ -135,12 +142,12 @@ def test_each_tenant_has_its_own(desk: TenantHarness, database: DirectDatabase) 
     other = TenantHarness(database, "other")
     own, foreign = put(desk), put(other, timing=Timing("0 6 * * *"))
 
-    assert desk.read(schedules.get, "daily") == own
-    assert desk.read(schedule_store.list_page, 10) == [own]
-    other.write(schedules.remove, "daily")
-    assert desk.read(schedules.get, "daily") == own
+    assert desk.read(schedules.get_schedule, "daily") == own
+    assert desk.read(schedule_store.list_schedule_page, 10) == [own]
+    other.write(schedules.remove_schedule, "daily")
+    assert desk.read(schedules.get_schedule, "daily") == own
     with pytest.raises(NotFound):
-        other.read(schedules.get, "daily")
+        other.read(schedules.get_schedule, "daily")
     assert foreign.tenant_id != own.tenant_id
 
 
@@ -148,14 +155,14 @@ def test_schedules_survive_a_restart(desk: TenantHarness, database_url: str, clo
     put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
-    stored = desk.read(schedules.get, "daily")
+    stored = desk.read(schedules.get_schedule, "daily")
 
     with DirectDatabase(database_url, clock) as reopened:
-        assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")) == stored
+        assert reopened.read(lambda tx: schedules.get_schedule(tx, desk.tenant.id, "daily")) == stored
         clock.advance(60)
         reopened.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed'"))
         reopened.write(schedules.tick)
-        assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")).last_job != stored.last_job
+        assert reopened.read(lambda tx: schedules.get_schedule(tx, desk.tenant.id, "daily")).last_job != stored.last_job
 
 
 def test_a_tenant_has_so_many_and_no_more(desk: TenantHarness, database: DirectDatabase) -> None:
@@ -213,7 +220,7 @@ def test_a_refused_schedule_changes_nothing(desk: TenantHarness) -> None:
             put(desk, name, Timing("0 6 * * *", "Mars/Olympus"))
         with pytest.raises(Invalid):
             put(desk, name, work={})
-    assert desk.read(schedule_store.list_page, 10) == [stored]
+    assert desk.read(schedule_store.list_schedule_page, 10) == [stored]
 
 
 def tool(arguments: Any, **fields: Any) -> dict[str, Any]:

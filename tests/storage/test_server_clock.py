@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from headway.actions import claims, jobs
+from headway.actions.runs import jobs
+from headway.actions.todos import claims
 from headway.autonomy import check_ins
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import LEASE_MS, Job
@@ -35,7 +36,7 @@ def desk(server: JumpingServer) -> Iterator[TenantHarness]:
 
 
 def delay_job(tx: Transaction, tenant_id: int) -> Job:
-    return jobs.delay(tx, jobs.create(tx, tenant_id, "test", {}), tx.now + 60_000)
+    return jobs.delay(tx, jobs.create_job(tx, tenant_id, "test", {}), tx.now + 60_000)
 
 
 def list_due(desk: TenantHarness) -> list[str]:
@@ -47,14 +48,14 @@ def test_delays_and_leases_end_in_time_when_the_clock_jumps(server: JumpingServe
     job = desk.write(delay_job)
     desk.add()
     desk.write(claims.claim, "ada", None, 60)
-    running = desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "test", {}, owner="worker"))
+    running = desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "test", {}, owner="worker"))
     desk.database.write(lambda tx: job_store.record_heartbeat(tx, "worker"))
 
     server.jump(jump)
 
     if jump < 0:
         assert list_due(desk) == []
-        assert 50_000 < desk.database.read(lambda tx: jobs.get(tx, desk.tenant.id, job.id).due_at - tx.now) <= 60_000
+        assert 50_000 < desk.database.read(lambda tx: jobs.get_job(tx, desk.tenant.id, job.id).due_at - tx.now) <= 60_000
         assert desk.write(claims.claim, "bob") is None
         assert not desk.database.read(jobs.has_orphans)
         server.jump(LEASE_MS // 1000)

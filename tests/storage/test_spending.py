@@ -3,8 +3,9 @@
 from contextlib import suppress
 from uuid import uuid4
 
-from headway.actions import spending, turns
-from headway.actions.spending import LockedPool, TurnSpending, Usage
+from headway.actions.installation import spending
+from headway.actions.installation.spending import LockedPool, TurnSpending, Usage
+from headway.actions.turns import turns
 from headway.ledger.errors import Conflict
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.direct import DirectDatabase
@@ -20,11 +21,11 @@ CALL = ModelCall("strong", "openai-chat:gpt-4o", 1, 1, NANOS_PER_DOLLAR)  # a do
 
 
 def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: TenantHarness, clock: FixedClock) -> None:
-    run = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("x"))
+    run = desk.write(turns.start_turn, desk.conversation().id, turns.TurnRequest("x"))
 
     def pay() -> None:
         nonlocal run
-        run = desk.database.write(lambda tx: spending.settle(tx, run, CALL, LIMIT))
+        run = desk.database.write(lambda tx: spending.settle_payment(tx, run, CALL, LIMIT))
 
     def get_spent() -> float:
         return float(desk.read(spending.build_costs, LIMIT)["spent_usd"])
@@ -45,8 +46,8 @@ def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: TenantHarn
 
 
 def test_totals_include_the_cached_tokens(desk: TenantHarness) -> None:
-    first = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("x"))
-    other = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("y"))
+    first = desk.write(turns.start_turn, desk.conversation().id, turns.TurnRequest("x"))
+    other = desk.write(turns.start_turn, desk.conversation().id, turns.TurnRequest("y"))
     helper = first._replace(id=str(uuid4()), parent_run_id=first.id, depth=1)
     calls = [
         (first, ModelCall("strong", "a:b", 1_000, 10, NANOS_PER_DOLLAR, 600, 100)),
@@ -56,9 +57,9 @@ def test_totals_include_the_cached_tokens(desk: TenantHarness) -> None:
     ]
 
     def settle_all(tx: Transaction) -> None:
-        run_store.insert(tx, helper)
+        run_store.insert_run(tx, helper)
         for run, call in calls:
-            spending.settle(tx, run, call, LIMIT)
+            spending.settle_payment(tx, run, call, LIMIT)
 
     desk.database.write(settle_all)
     costs = desk.read(spending.build_costs, LIMIT, ["a:c"])
@@ -80,7 +81,7 @@ def test_totals_include_the_cached_tokens(desk: TenantHarness) -> None:
 
 
 def test_a_pool_that_another_part_of_the_transaction_changed_is_read_again(desk: TenantHarness) -> None:
-    run, other = (desk.write(turns.start, desk.conversation().id, turns.TurnRequest(request)) for request in "xy")
+    run, other = (desk.write(turns.start_turn, desk.conversation().id, turns.TurnRequest(request)) for request in "xy")
 
     def reserve_and_fail(tx: Transaction) -> None:
         assert spending.reserve(tx, other, 7 * NANOS_PER_DOLLAR, LIMIT)
@@ -88,7 +89,7 @@ def test_a_pool_that_another_part_of_the_transaction_changed_is_read_again(desk:
 
     def step(tx: Transaction) -> None:
         pool = LockedPool(tx, desk.tenant.id)
-        paid = spending.settle(tx, run, CALL, LIMIT, pool)
+        paid = spending.settle_payment(tx, run, CALL, LIMIT, pool)
         assert spending.reserve(tx, other, 20 * NANOS_PER_DOLLAR, LIMIT)
         assert spending.reserve(tx, paid, 80 * NANOS_PER_DOLLAR, LIMIT, pool) is None  # a dollar is missing
         with suppress(Conflict):

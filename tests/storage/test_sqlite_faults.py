@@ -12,8 +12,8 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from headway.actions import todos
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import todos
 from headway.ledger.errors import (
     DatabaseBusy,
     DatabaseDamaged,
@@ -23,7 +23,7 @@ from headway.ledger.errors import (
 from headway.ledger.todo import Draft, Todo
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, ignore_commit
-from headway.storage.health import check_database
+from headway.storage.migrate import check_database
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
@@ -44,7 +44,7 @@ connection.close()
 FILL_UP = """
 import resource, sys
 from functools import partial
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.errors import HeadwayError
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
@@ -53,7 +53,7 @@ url, tenant_id = sys.argv[1], int(sys.argv[2])
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
 
 def add(subject):
-    database.write(lambda tx: todos.add(tx, tenant_id, Draft(subject, description="x" * 50_000)))
+    database.write(lambda tx: todos.add_todo(tx, tenant_id, Draft(subject, description="x" * 50_000)))
     print(subject, flush=True)
 
 with DirectDatabase(url) as database:
@@ -220,7 +220,7 @@ def test_a_full_disk_keeps_exactly_the_acknowledged_writes_of_a_group(database: 
     connection.raw.execute(f"PRAGMA max_page_count={connection.raw.execute('PRAGMA page_count').get + 20}")
 
     def adding(number: int, size: int) -> Callable[[Transaction], Todo]:
-        return lambda tx: todos.add(tx, desk.tenant.id, Draft(str(number), description="x" * size))
+        return lambda tx: todos.add_todo(tx, desk.tenant.id, Draft(str(number), description="x" * size))
 
     outcomes = connection.write_group([adding(number, 200_000 if number == 2 else 100) for number in range(5)])
 
@@ -256,12 +256,12 @@ def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, databa
     with closing(SqliteConnection(str(path), FixedClock(), ignore_commit, busy_limit_s=0.2)) as impatient:
 
         def add(subject: str) -> Todo:
-            return impatient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
+            return impatient.write(lambda tx: todos.add_todo(tx, desk.tenant.id, Draft(subject)))
 
         with lock_of_another_process(path):
             with pytest.raises(DatabaseBusy, match=r"locked by another process for 0\.2 s; nothing was changed"):
                 add("refused")
-            outcomes = impatient.write_group([lambda tx: todos.add(tx, desk.tenant.id, Draft("refused"))] * 2)
+            outcomes = impatient.write_group([lambda tx: todos.add_todo(tx, desk.tenant.id, Draft("refused"))] * 2)
             assert [type(outcome.error) for outcome in outcomes] == [DatabaseBusy] * 2
             assert (desk.subjects(), desk.events()) == (["before"], events_before), "reading goes on meanwhile"
 
@@ -280,7 +280,7 @@ def test_a_lock_held_for_less_is_waited_for(path: Path, database: DirectDatabase
 
     def add() -> None:
         with closing(SqliteConnection(str(path), now, ignore_commit, busy_limit_s=60)) as patient:
-            added.append(patient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft("patient"))))
+            added.append(patient.write(lambda tx: todos.add_todo(tx, desk.tenant.id, Draft("patient"))))
 
     with lock_of_another_process(path) as release:
         writer = threading.Thread(target=add)
@@ -318,12 +318,12 @@ def test_an_acknowledged_write_survives_the_end_of_the_process_without_goodbye(u
     desk = TenantHarness(database)
     script = """
 import os, sys
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 
 database = DirectDatabase(sys.argv[1])
-database.write(lambda tx: todos.add(tx, int(sys.argv[2]), Draft("acknowledged")))
+database.write(lambda tx: todos.add_todo(tx, int(sys.argv[2]), Draft("acknowledged")))
 database.connection.raw.execute("BEGIN IMMEDIATE; UPDATE todos SET subject = 'never committed'")
 os._exit(9)
 """
@@ -342,7 +342,7 @@ def test_every_connection_is_durable_and_keeps_references(database: DirectDataba
 
 def test_the_database_is_for_its_owner_alone(tmp_path: Path) -> None:
     with DirectDatabase(f"sqlite:///{tmp_path}/home/headway.db") as database:
-        database.write(partial(tenants.add, name="acme"))
+        database.write(partial(tenants.add_tenant, name="acme"))
         modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "home").iterdir()}
 
     assert modes == dict.fromkeys(("headway.db", "headway.db-wal", "headway.db-shm"), 0o600)

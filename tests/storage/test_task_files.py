@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from headway.ledger.errors import DatabaseDamaged, Invalid
-from headway.storage.task_files import TaskFile, delete_task_files, get_next_id
+from headway.storage.home_files import TaskFile, delete_task_files, get_next_id
 from tests.tables import each_row
 
 CONVERSATION = "0c0ffee00000400080000000deadbeef"

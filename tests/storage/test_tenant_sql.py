@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores.tenant_rows import list_tables
+from headway.storage.stores.retention import list_tables
 from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,8 @@
 
 import json
 
-from headway.actions import claims, import_export, todos, views
+from headway.actions.todos import claims, import_export, todos
+from headway.actions.turns import views
 from headway.ledger.parsing.todo_fields import parse_fields
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Draft
@@ -11,7 +12,7 @@ from headway.testing import FixedClock, TenantHarness
 
 
 def add(desk: TenantHarness, subject: str, **document: object) -> int:
-    return desk.write(todos.add, Draft(subject, **parse_fields(document))).id
+    return desk.write(todos.add_todo, Draft(subject, **parse_fields(document))).id
 
 
 def test_ready_work_is_ordered_by_priority_then_due_then_position(desk: TenantHarness) -> None:
@@ -23,7 +24,7 @@ def test_ready_work_is_ordered_by_priority_then_due_then_position(desk: TenantHa
     add(desk, "last")
     expected = ["urgent", "sooner", "later", "first", "last", "low"]
 
-    assert [todo.subject for todo in desk.read(views.list_ready)] == expected
+    assert [todo.subject for todo in desk.read(views.list_ready_todos)] == expected
     assert desk.subjects() == ["first", "later", "low", "sooner", "urgent", "last"]  # other lists keep their order
     claimed = [desk.write(claims.claim, "ada") for _ in expected]
     assert [claim.todo.subject for claim in claimed if claim] == expected
@@ -35,7 +36,7 @@ def test_a_selection_matches_priority_all_labels_and_times(desk: TenantHarness, 
     add(desk, "late", due=now - 10, labels=["home", "money"], priority="urgent")
     done = add(desk, "late but done", due=now - 10, labels=["home"])
     add(desk, "coming", due=now + 10, labels=["homework"])
-    desk.write(todos.end, done, "completed")
+    desk.write(todos.end_todo, done, "completed")
 
     def select(**filters: object) -> list[str]:
         defaults: dict[str, object] = {"priority": None, "labels": (), "due_before": None, "overdue": False}

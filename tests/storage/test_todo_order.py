@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from headway.actions import todos, views
-from headway.actions.board import ordering
+from headway.actions.todos import todos
+from headway.actions.turns import views
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Todo
@@ -19,8 +19,8 @@ LONG = 1_200  # more than can be moved one by one
 
 
 def place(tx: Transaction, tenant_id: int, todo_id: int, before: int | None = None, after: int | None = None) -> Todo:
-    changes = ordering.place_beside(tx, tenant_id, todo_id, Change(), before, after)
-    return todos.change(tx, tenant_id, todo_id, changes)
+    changes = todos.place_beside(tx, tenant_id, todo_id, Change(), before, after)
+    return todos.change_todo(tx, tenant_id, todo_id, changes)
 
 
 def list_pending(desk: TenantHarness) -> list[Todo]:
@@ -67,7 +67,7 @@ def test_a_place_that_cannot_be_is_refused(desk: TenantHarness) -> None:
     with pytest.raises(Invalid, match="beside itself"):
         desk.write(place, first.id, first.id)
     with pytest.raises(Invalid, match="only one of"):
-        desk.write(lambda tx, tenant: ordering.place_beside(tx, tenant, first.id, Change(position=7), second.id))
+        desk.write(lambda tx, tenant: todos.place_beside(tx, tenant, first.id, Change(position=7), second.id))
     rival = TenantHarness(desk.database, "rival")
     with pytest.raises(NotFound):
         rival.write(place, rival.add().id, first.id)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headway.actions import todos, views
+from headway.actions.todos import todos
+from headway.actions.turns import views
 from headway.ledger.check import Proof
 from headway.ledger.errors import BadCursor, NotFound
 from headway.ledger.scope import Selection
@@ -72,7 +73,7 @@ def test_todos_of_two_lists_are_searched_in_the_order_of_the_list(desk: TenantHa
 def test_counts_follow_the_filters(desk: TenantHarness) -> None:
     here = desk.conversation().id
     checks = write_checks([{"kind": "file", "path": "a"}], "person")
-    desk.write(todos.add, Draft("checked", checks=checks, agent_id="ada"))
+    desk.write(todos.add_todo, Draft("checked", checks=checks, agent_id="ada"))
     desk.add("own", conversation_id=here, agent_id="ada")
     desk.change(desk.add("done", conversation_id=here), status="completed")
 

@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 
-from headway.actions import conversations, todos, turn_plan, views
-from headway.actions.turn_plan import PlanItem
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import plan, views
+from headway.actions.turns.plan import PlanItem
 from headway.ledger.errors import (
     AlreadyEnded,
     Conflict,
@@ -40,10 +41,10 @@ def test_the_runtime_says_that_it_planned_from_the_request_and_completed_by_effe
     conversation_id = desk.conversation().id
     turn_id = desk.write(conversations.open_turn, conversation_id).id
     scope = Scope(desk.tenant.id, conversation_id, turn_id)
-    (item,) = desk.write(lambda tx, _: turn_plan.create(tx, scope, turn_id, [PlanItem("bake")], source="request")).todos
+    (item,) = desk.write(lambda tx, _: plan.create_plan(tx, scope, turn_id, [PlanItem("bake")], source="request")).todos
     assert desk.read(conversations.get_turn, turn_id).plan_source == "request"
 
-    desk.write(todos.end, item.id, "completed", completed_by="effect")
+    desk.write(todos.end_todo, item.id, "completed", completed_by="effect")
     assert desk.get(item).completed_by == "effect"
     assert desk.changes()[-1][1]["completed_by"] == "effect"
 
@@ -111,7 +112,7 @@ def test_every_list_counts_its_own_positions(desk: TenantHarness) -> None:
 )
 def test_a_bad_draft_leaves_no_trace(desk: TenantHarness, draft: Draft, error: type[HeadwayError]) -> None:
     with pytest.raises(error):
-        desk.write(todos.add, draft)
+        desk.write(todos.add_todo, draft)
 
     assert (desk.count("todos"), desk.count("todo_lists"), desk.events()) == (0, 0, [])
 
@@ -243,13 +244,13 @@ def test_an_empty_change_is_neither_stamped_nor_emitted(desk: TenantHarness, clo
     events_before = desk.events()
     clock.advance(5)
 
-    assert desk.write(todos.change, todo.id, change) == todo
+    assert desk.write(todos.change_todo, todo.id, change) == todo
     assert (desk.get(todo), desk.events()) == (todo, events_before)
 
 
 def test_a_refused_change_leaves_the_todo_and_the_log_alone(desk: TenantHarness) -> None:
     todo = desk.add()
-    ended = desk.write(todos.end, todo.id, "completed", "done")
+    ended = desk.write(todos.end_todo, todo.id, "completed", "done")
     events_before = desk.events()
 
     with pytest.raises(IllegalTransition, match="is completed and cannot become canceled; it can become pending"):
@@ -263,8 +264,8 @@ def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_even
     events_before = desk.events()
 
     def add_and_fail(tx: Transaction, tenant_id: int) -> None:
-        todos.add(tx, tenant_id, Draft("lost"))
-        todos.change(tx, tenant_id, todos.add(tx, tenant_id, Draft("lost, too")).id, Change(status="completed"))
+        todos.add_todo(tx, tenant_id, Draft("lost"))
+        todos.change_todo(tx, tenant_id, todos.add_todo(tx, tenant_id, Draft("lost, too")).id, Change(status="completed"))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -277,27 +278,27 @@ def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_even
 def test_ending_stores_the_outcome_and_a_second_end_is_refused(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add()
     clock.advance(5)
-    ended = desk.write(todos.end, todo.id, "completed", "as agreed")
+    ended = desk.write(todos.end_todo, todo.id, "completed", "as agreed")
 
     assert desk.get(todo) == ended
     assert (ended.status, ended.outcome, ended.completed_at) == ("completed", "as agreed", clock.now)
     with pytest.raises(AlreadyEnded, match="already completed"):
-        desk.write(todos.end, todo.id, "completed", "again")
+        desk.write(todos.end_todo, todo.id, "completed", "again")
     assert desk.get(todo) == ended
 
 
 def test_ending_without_an_outcome_keeps_the_one_it_had(desk: TenantHarness) -> None:
     todo = desk.add(outcome="half of it")
 
-    assert desk.write(todos.end, todo.id, "canceled").outcome == "half of it"
+    assert desk.write(todos.end_todo, todo.id, "canceled").outcome == "half of it"
 
 
 def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
     for verb in (
-        todos.get,
-        todos.remove,
-        partial(todos.change, changes=Change(subject="x")),
-        partial(todos.end, status="completed"),
+        todos.get_todo,
+        todos.remove_todo,
+        partial(todos.change_todo, changes=Change(subject="x")),
+        partial(todos.end_todo, status="completed"),
     ):
         with pytest.raises(NotFound, match=r"No todo 404\."):
             desk.database.write(partial(verb, tenant_id=desk.tenant.id, todo_id=404))
@@ -311,7 +312,7 @@ def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
 def test_a_removed_todo_is_gone_and_the_log_keeps_its_content(desk: TenantHarness) -> None:
     todo = desk.add("here today")
 
-    assert desk.write(todos.remove, todo.id) == todo
+    assert desk.write(todos.remove_todo, todo.id) == todo
     with pytest.raises(NotFound):
         desk.get(todo)
     change, document = desk.changes()[-1]
@@ -320,7 +321,7 @@ def test_a_removed_todo_is_gone_and_the_log_keeps_its_content(desk: TenantHarnes
 
 def test_the_id_of_a_removed_todo_is_never_given_out_again(desk: TenantHarness) -> None:
     todo = desk.add()
-    desk.write(todos.remove, todo.id)
+    desk.write(todos.remove_todo, todo.id)
 
     assert desk.add().id > todo.id
 
@@ -331,7 +332,7 @@ def test_rows_of_a_turn_stay(desk: TenantHarness) -> None:
     todo = desk.add(conversation_id=conversation.id, turn_id=turn)
 
     with pytest.raises(TurnRowsStay):
-        desk.write(todos.remove, todo.id)
+        desk.write(todos.remove_todo, todo.id)
     assert desk.get(todo) == todo
 
 
@@ -342,7 +343,7 @@ def test_a_read_changes_nothing_even_if_it_tries(desk: TenantHarness) -> None:
     todo = desk.add("as it is")
 
     with suppress(StorageError):  # Postgres raises an error, SQLite ignores the write
-        desk.read(todos.change, todo.id, Change(subject="not like this"))
+        desk.read(todos.change_todo, todo.id, Change(subject="not like this"))
 
     assert desk.get(todo) == todo
 

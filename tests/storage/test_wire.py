@@ -8,7 +8,8 @@ from functools import partial
 import psycopg
 import pytest
 
-from headway.actions import conversations, todos, turns
+from headway.actions.todos import conversations, todos
+from headway.actions.turns import turns
 from headway.ledger.errors import StorageError
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase, connect
@@ -174,12 +175,12 @@ def start_turn(connection: object, desk: TenantHarness) -> None:
     assert isinstance(connection, PostgresConnection)
 
     def start(tx: Transaction) -> None:
-        conversation = conversations.add(tx, desk.tenant.id)
-        turns.start(tx, desk.tenant.id, conversation.id, turns.TurnRequest("Begin."))
+        conversation = conversations.add_conversation(tx, desk.tenant.id)
+        turns.start_turn(tx, desk.tenant.id, conversation.id, turns.TurnRequest("Begin."))
 
     connection.write(across_tenants(start))
 
 
 def write_todo(connection: object, desk: TenantHarness) -> None:
     assert isinstance(connection, PostgresConnection)
-    connection.write(across_tenants(lambda tx: todos.add(tx, desk.tenant.id, Draft("announced"))))
+    connection.write(across_tenants(lambda tx: todos.add_todo(tx, desk.tenant.id, Draft("announced"))))

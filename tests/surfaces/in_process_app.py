@@ -8,9 +8,10 @@ from typing import NamedTuple
 import httpx
 
 from headway import settings
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
 from headway.actions.access.tokens import NewToken
-from headway.assembly import Headway
+from headway.actions.installation import tenants
+from headway.process.assembly import Headway
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.app import WebApp
 
@@ -22,7 +23,7 @@ class InProcessApp(NamedTuple):
 
 
 def create_first_token(tx: Transaction) -> NewToken:
-    return tokens.create(tx, tenants.ensure_local(tx).id)
+    return tokens.create_token(tx, tenants.ensure_local(tx).id)
 
 
 @asynccontextmanager

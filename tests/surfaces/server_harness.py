@@ -33,7 +33,7 @@ class Client(httpx.Client):
     """An HTTP client with a tenant's token. `desk` accesses the same tenant in the database, to set up tests."""
 
     def __init__(self, url: str, desk: TenantHarness) -> None:
-        created = desk.write(tokens.create, "a test")
+        created = desk.write(tokens.create_token, "a test")
         self.desk = desk
         self.secret = created.secret
         self.token_id = created.token.id
@@ -74,13 +74,13 @@ class Client(httpx.Client):
 
 def admin_headers(client: Client) -> dict[str, str]:
     """Create a token for the administrator of the client's tenant. Return the headers that use it."""
-    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'admin', scope='admin').secret}"}
+    return {"Authorization": f"Bearer {client.desk.write(tokens.create_token, 'admin', scope='admin').secret}"}
 
 
 def operator_headers(client: Client) -> dict[str, str]:
     """Create a token for the installation's operator. Return the headers that use it."""
     local = TenantHarness(client.desk.database, LOCAL_TENANT)
-    return {"Authorization": f"Bearer {local.write(tokens.create, 'operator', scope='operator').secret}"}
+    return {"Authorization": f"Bearer {local.write(tokens.create_token, 'operator', scope='operator').secret}"}
 
 
 def check_problem(answer: httpx.Response, status: int, code: str | None = None) -> str:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions.todos import conversations
 from headway.ledger.errors import Invalid, NotFound
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.acp.agent import EditorAgent
@@ -26,7 +26,7 @@ def test_a_session_of_another_tenant_is_one_that_does_not_exist(
     with open_talk(sqlite_url, tmp_path, HELLO) as talk, DirectDatabase(sqlite_url) as database:
         rival = TenantHarness(database, "rival")
         fill_tenant(rival)
-        theirs = rival.write(conversations.add, "their session")
+        theirs = rival.write(conversations.add_conversation, "their session")
         before = read_tenant_rows(rival)
         folder = {"cwd": str(tmp_path_factory.mktemp("project"))}
         hello = {"prompt": [{"type": "text", "text": "Hello."}]}

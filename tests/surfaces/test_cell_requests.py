@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from headway import Headway, NotFound, WrongCell, settings
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
 from headway.actions.access.tokens import NewToken
+from headway.actions.installation import tenants
 from headway.cells.directory import Directory
-from headway.cells.placement import add_tenant
-from headway.cells.registry import CellDraft, add_cell
+from headway.cells.registry import CellDraft, add_cell, add_tenant
 from headway.ledger.cells import find_cell_name
 from headway.ledger.errors import SettingsError, Unauthorized
 from headway.storage.direct import DirectDatabase
@@ -43,7 +43,7 @@ def urls(cell_urls: list[str], tmp_path: Path) -> list[str]:
 
 def create_token(url: str) -> NewToken:
     def create(tx: Transaction) -> NewToken:
-        return tokens.create(tx, tenants.ensure_local(tx).id)
+        return tokens.create_token(tx, tenants.ensure_local(tx).id)
 
     with DirectDatabase(url) as database:
         return database.write(create)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from headway.actions import turns
-from headway.actions.people import inbox
+from headway.actions.runs import inbox
+from headway.actions.turns import turns
 from headway.ledger.run import Effect
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -36,7 +36,7 @@ def asked(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     headway.ok("tenant", "list")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         desk = TenantHarness(database)
-        run = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("go"))
+        run = desk.write(turns.start_turn, desk.conversation().id, turns.TurnRequest("go"))
 
         def ask(tx: Transaction) -> Asked:
             effect = Effect(1, 0, "a call", "run_command", json.dumps(ECHO), "proposed")

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from headway.surfaces.cli.keyboard.history import SIZE_LIMIT, HistoryFile
+from headway.surfaces.cli.keyboard.line_editor import SIZE_LIMIT, HistoryFile
 from headway.surfaces.cli.keyboard.typed_lines import LEAVE_PASTES, PASTE_BEGINS, PASTE_ENDS, TypedLine
 from tests.model_server import ModelServer, Reply, Request, text
 from tests.sample_files import PNG, PNG_URL

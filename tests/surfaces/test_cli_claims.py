@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import claims
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import claims
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock
 from tests.surfaces.shell import Shell, get_error_line

@@ -8,8 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import conversations, jobs, runs, turns
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
+from headway.actions.runs import jobs, runs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run
 from headway.storage.direct import DirectDatabase
@@ -29,7 +32,7 @@ def arrange(headway: Shell, work: Callable[[Transaction, int], Any]) -> Any:
 
 
 def create_dead_job(tx: Transaction, tenant_id: int) -> Job:
-    return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", ADD), "the shop\nwas closed \x1b[2J")
+    return jobs.fail_permanently(tx, jobs.create_job(tx, tenant_id, "tool", ADD), "the shop\nwas closed \x1b[2J")
 
 
 def add_dead_job(headway: Shell) -> str:
@@ -37,15 +40,15 @@ def add_dead_job(headway: Shell) -> str:
 
 
 def add_queued_job(headway: Shell) -> str:
-    return str(arrange(headway, lambda tx, tenant_id: jobs.create(tx, tenant_id, "tool", ADD)).id)
+    return str(arrange(headway, lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "tool", ADD)).id)
 
 
 def start_agents(headway: Shell) -> tuple[Run, Run]:
     """Start a run with a sub-agent."""
 
     def work(tx: Transaction, tenant_id: int) -> tuple[Run, Run]:
-        conversation = conversations.add(tx, tenant_id)
-        main = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("do\nit"))
+        conversation = conversations.add_conversation(tx, tenant_id)
+        main = turns.start_turn(tx, tenant_id, conversation.id, turns.TurnRequest("do\nit"))
         return main, runs.begin_child(tx, main, "researcher", "find it", 10)
 
     main, helper = arrange(headway, work)
@@ -93,7 +96,7 @@ def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(
     main, helper = start_agents(headway)
 
     def fail(tx: Transaction, tenant_id: int) -> Job:
-        return jobs.retry_later(tx, jobs.get(tx, tenant_id, main.id), "The model is rate\nlimited.", Limits(), 1_800)
+        return jobs.retry_later(tx, jobs.get_job(tx, tenant_id, main.id), "The model is rate\nlimited.", Limits(), 1_800)
 
     retry_at = arrange(headway, fail).retry_at
     clock = time.strftime("%H:%M:%S", time.localtime(retry_at))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import schedules
+from headway.actions.engine import schedules
 from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell, get_error_line
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, turns
-from headway.actions.access import audit, tenants
+from headway.actions.access import audit
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import ModelCall
@@ -98,7 +100,7 @@ def test_a_cell_without_the_directory_says_that_it_is_alone(
 
 
 def spend(tx: Transaction, tenant_id: int, nanos: int) -> None:
-    run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id).id, turns.TurnRequest("hello"))
+    run = turns.start_turn(tx, tenant_id, conversations.add_conversation(tx, tenant_id).id, turns.TurnRequest("hello"))
     tx.run_together(spending_store.build_insert_call(tx, tenant_id, run.id, ModelCall("large", "rehearsal", 100, 10, nanos)))
 
 
@@ -162,7 +164,7 @@ def test_follow_prints_the_new_entries_of_all_cells(eu1: Shell, cell_urls: list[
         eu1.ok("halt")
         found = [json.loads(program.stdout.readline()) for _ in range(2)]
         assert {(entry["cell"], entry["action"]) for entry in found} == {("eu1", "halt.set"), ("eu2", "halt.set")}
-        write(cell_urls[1], "acme", partial(audit.record, action="test.change", target="later"))
+        write(cell_urls[1], "acme", partial(audit.record_in_audit, action="test.change", target="later"))
         entry = json.loads(program.stdout.readline())
         assert (entry["cell"], entry["target"]) == ("eu2", "later")
         program.terminate()

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from headway.actions.access import tenants
-from headway.actions.files import recording
-from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
+from headway.actions.history import files
+from headway.actions.installation import tenants
+from headway.ledger.file_versions import FileOrigin, WrittenFiles, build_written
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.surfaces.shell import Shell, get_error_line
@@ -17,7 +17,7 @@ def record(headway: Shell, path: str, content: bytes, run_id: str = "") -> str:
     def act(tx: Transaction) -> str:
         written = WrittenFiles((build_written(path, content),))
         origin = FileOrigin("write_file", "researcher", run_id)
-        return str(recording.record(tx, tenants.ensure_local(tx).id, "", written, origin)["files"][0]["id"])
+        return str(files.record_files(tx, tenants.ensure_local(tx).id, "", written, origin)["files"][0]["id"])
 
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         return database.write(act)

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import goal_views, goals, halts, runs
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
-from headway.actions.people import inbox
-from headway.actions.plans import apply_plan
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal, apply_plan
+from headway.actions.installation import halts, tenants
+from headway.actions.runs import inbox, runs
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
@@ -54,7 +53,7 @@ def add_paused(headway: Shell, description: str = "reach it", **fields: Any) -> 
 
 def add_half_done(tx: Transaction, tenant_id: int) -> Goal:
     """Add a paused goal whose sub-goals are completed, completed with a minor divergence, failed, in progress and pending."""
-    goal = goals.add(tx, tenant_id, NewGoal("Compare three queues", "Each has numbers", budget=2_000_000_000))
+    goal = goals.add_goal(tx, tenant_id, NewGoal("Compare three queues", "Each has numbers", budget=2_000_000_000))
     first, second, third, fourth, *_ = add_plan(tx, goal, STEPS).values()
     end(tx, goal, first, "Found 12 sources.")
     evaluate(tx, goal, first)
@@ -148,7 +147,7 @@ def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
     assert headway.ok("goal", "list") == "▶ #2 [active] second  no plan  $0.0000\n✕ #1 [abandoned] first  0/2  $0.0000\n"
     assert headway.ok("goal", "list", "--status", "active") == "▶ #2 [active] second  no plan  $0.0000\n"
     assert [goal["id"] for goal in headway.json("goal", "list", "--limit", "1")["goals"]] == [2]
-    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == goal_views.CURSORS.encode((2,))
+    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == views.CURSORS.encode((2,))
 
 
 def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None:
@@ -182,7 +181,7 @@ def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None
 
 def test_a_goal_is_changed_run_again_and_shows_its_plans(headway: Shell) -> None:
     def add_replanned(tx: Transaction, tenant_id: int) -> None:
-        goal = goals.add(tx, tenant_id, NewGoal("reach it"))
+        goal = goals.add_goal(tx, tenant_id, NewGoal("reach it"))
         step = PlannedStep("go", "go there", "there", "work", "inline", "index", 5, 0.5, 0, (), title="Go")
         goal = apply_plan(tx, goal, [step], "")
         end(tx, goal, 1, error="The road is closed.")
@@ -219,7 +218,7 @@ def test_a_chain_of_many_steps_stays_readable(headway: Shell) -> None:
     chain = {name: names[place - 1 : place] if place else [] for place, name in enumerate(names)}
 
     def work(tx: Transaction, tenant_id: int) -> None:
-        goal = goals.add(tx, tenant_id, NewGoal("go far"))
+        goal = goals.add_goal(tx, tenant_id, NewGoal("go far"))
         add_plan(tx, goal, chain)
 
     write(headway, work)
@@ -362,7 +361,7 @@ def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
 
 def test_a_reached_goal_exits_with_success(headway: Shell) -> None:
     def work(tx: Transaction, tenant_id: int) -> None:
-        goals.complete(tx, add_begun_goal(tx, tenant_id), "We are there.")
+        goals.complete_goal(tx, add_begun_goal(tx, tenant_id), "We are there.")
 
     write(headway, work)
     ran = headway("goal", "watch", "1")
@@ -403,9 +402,9 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
 
 def ask_for_goal(tx: Transaction, tenant_id: int) -> int:
     """Have the main agent of goal 1 ask a question."""
-    run_id = goals.get(tx, tenant_id, 1).run_id
+    run_id = goals.get_goal(tx, tenant_id, 1).run_id
     assert run_id is not None
-    return inbox.ask(tx, runs.get(tx, tenant_id, run_id), "Which way?").id
+    return inbox.ask(tx, runs.get_run(tx, tenant_id, run_id), "Which way?").id
 
 
 def test_a_goal_that_waits_for_a_person_says_so(headway: Shell) -> None:
@@ -437,7 +436,7 @@ def test_with_json_only_the_end_is_printed(headway: Shell) -> None:
     simulate_other_process(headway)
     with Program(["goal", "watch", "1", "--json"], headway.folder) as watcher:
         try:
-            write(headway, lambda tx, tenant_id: goals.complete(tx, goals.get_locked(tx, tenant_id, 1), "We are there."))
+            write(headway, lambda tx, tenant_id: goals.complete_goal(tx, goals.get_locked_goal(tx, tenant_id, 1), "We are there."))
             output, _ = watcher.communicate(timeout=60)
         finally:
             watcher.kill()

@@ -4,9 +4,10 @@ import json
 import re
 import unicodedata
 
-from headway.actions import goals, sub_goals
-from headway.actions.access import tenants
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import tenants
+from headway.actions.runs import sub_goals
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.goal_plans import add_plan, end, evaluate, get_sub_goal
@@ -65,7 +66,7 @@ def fill(headway: Shell) -> None:
 
 def add_hostile_goal(tx: Transaction) -> None:
     """Add a goal in which every text of the planner, the agents and the evaluator is hostile."""
-    goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
+    goal = goals.add_goal(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
     first, second, third = add_plan(
         tx, goal, {HOSTILE: [], f"{HOSTILE}2": [HOSTILE], f"{HOSTILE}3": []}, role=HOSTILE, kind=HOSTILE
     ).values()
@@ -73,7 +74,7 @@ def add_hostile_goal(tx: Transaction) -> None:
     evaluate(tx, goal, first, "major", HOSTILE)
     end(tx, goal, second, error=HOSTILE)
     sub_goals.skip(tx, get_sub_goal(tx, goal, third), HOSTILE)
-    goals.mark_paused(tx, goals.get(tx, goal.tenant_id, goal.id), "escalation", HOSTILE)
+    goals.mark_paused(tx, goals.get_goal(tx, goal.tenant_id, goal.id), "escalation", HOSTILE)
 
 
 def test_no_output_in_a_pipe_carries_it(headway: Shell) -> None:

@@ -1,8 +1,8 @@
 """`headway memory`: list, search, show, add, edit and delete what agents recall."""
 
-from headway.actions import memory
-from headway.actions.access import tenants
-from headway.actions.memory import NewMemory
+from headway.actions.installation import tenants
+from headway.actions.turns import memory
+from headway.actions.turns.memory import NewMemory
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -45,7 +45,7 @@ def test_a_search_on_the_command_line_covers_the_whole_memory(headway: Shell) ->
 
     def fill(tx: Transaction) -> None:
         for _ in range(memory.SEARCH_LIMIT):
-            memory.add(tx, tenants.ensure_local(tx).id, NewMemory("hay"), "cli")
+            memory.add_note(tx, tenants.ensure_local(tx).id, NewMemory("hay"), "cli")
 
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         database.write(fill)

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from headway import settings
-from headway.actions.moves import target as arriving
-from headway.cells import moving, routes
+from headway.actions.installation import moves as arriving
+from headway.cells import moving
 from headway.cells.directory import Directory
 from headway.surfaces.cli.context import act_as_sender
 from tests.surfaces.in_process_app import open_app
@@ -35,7 +35,7 @@ def interrupt_after_fence(home: Path, url: str) -> None:
     loaded = settings.load({"home": str(home), "database_url": url})
     with (
         Directory(loaded) as directory,
-        routes.open_route(directory, directory.get("eu1"), directory.get("eu2"), print, act_as_sender) as route,
+        moving.open_route(directory, directory.get("eu1"), directory.get("eu2"), print, act_as_sender) as route,
     ):
         moving.fence(route, moving.begin(route, "acme"))
 
@@ -79,12 +79,12 @@ def test_a_move_that_was_interrupted_near_its_end_is_completed_though_the_direct
     loaded = settings.load({"home": str(tmp_path), "database_url": cell_urls[0]})
     with (
         Directory(loaded) as directory,
-        routes.open_route(directory, directory.get("eu1"), directory.get("eu2"), print, act_as_sender) as route,
+        moving.open_route(directory, directory.get("eu1"), directory.get("eu2"), print, act_as_sender) as route,
     ):
         move = moving.begin(route, "acme")
         moving.carry_over(route, move)
         moving.place(route, move)
-        assert route.target.database.read(partial(arriving.get_state, move_id=move.id)) == "arrived"
+        assert route.target.database.read(partial(arriving.get_arrival_state, move_id=move.id)) == "arrived"
 
     assert "Complete the move" in get_error_line(eu1("tenant", "move", "acme", "--undo"), 4)
     eu1.ok("tenant", "move", "acme", "--to", "eu2")

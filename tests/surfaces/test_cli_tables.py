@@ -6,9 +6,10 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from headway.actions import conversations, jobs, runs, turns
-from headway.actions.access import tenants
-from headway.actions.people import inbox
+from headway.actions.installation import tenants
+from headway.actions.runs import inbox, jobs, runs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.run import Effect
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -54,12 +55,12 @@ def filled(headway: Shell) -> Shell:
 
 def add_waiting_turn(tx: Transaction) -> None:
     tenant_id = tenants.ensure_local(tx).id
-    run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id, TEXT[:200]).id, turns.TurnRequest(TEXT))
+    run = turns.start_turn(tx, tenant_id, conversations.add_conversation(tx, tenant_id, TEXT[:200]).id, turns.TurnRequest(TEXT))
     runs.begin_child(tx, run, "researcher", TEXT, 10)
     effect = Effect(1, 0, "a call", "run_command", json.dumps({"text": TEXT}, ensure_ascii=False), "proposed")
     inbox.propose_call(tx, run, effect, "run_command needs approval", tx.now + 60_000)
     inbox.ask(tx, run, TEXT, ("red", "blue"))
-    jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", {"tool": {"name": "now", "arguments": {}}}), TEXT)
+    jobs.fail_permanently(tx, jobs.create_job(tx, tenant_id, "tool", {"tool": {"name": "now", "arguments": {}}}), TEXT)
 
 
 def read_screen(headway: Shell, command: list[str], width: int) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import todos
 from headway.actions.access import tokens
+from headway.actions.todos import todos
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -38,7 +38,7 @@ def write_everywhere(desk: TenantHarness, headway: Shell) -> None:
         todo = desk.add(f"{MARKER} {number}", description=f"{MARKER} " * 500 * (number % 3), conversation_id=ids.conversation)
         if number % 2:
             desk.change(todo, description=f"{MARKER} again")
-            desk.write(todos.remove, todo.id)
+            desk.write(todos.remove_todo, todo.id)
     desk.database.write(lambda tx: mark_rows(tx, desk.tenant.id))
     home = headway.ledger.parent
     for folder in ("workspace", "worktrees", "tenants"):
@@ -106,7 +106,7 @@ def test_an_interrupted_deletion_continues(headway: Shell, acme: TenantHarness) 
     blocked.rmdir()
     blocked.write_text("a file, which cannot be deleted as a folder")
     assert "cannot be deleted" in get_error_line(headway("tenant", "rm", "acme", "--yes"), 4)
-    assert acme.read(tokens.list_all) == []  # nobody can use it any more
+    assert acme.read(tokens.list_all_tokens) == []  # nobody can use it any more
     blocked.unlink()
     headway.ok("tenant", "rm", "acme", "--yes")
     assert [tenant["name"] for tenant in headway.json("tenant", "list")["tenants"]] == ["umbrella"]

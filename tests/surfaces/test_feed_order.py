@@ -4,8 +4,7 @@ written after the end is dropped."""
 import asyncio
 from contextlib import closing
 
-from headway.feed import Feed
-from headway.feed_channel import RemoteText
+from headway.feed import Feed, RemoteText
 from headway.ledger.events import Event, EventKind
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from headway.actions import goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from tests.model_server import ModelServer, calls, text
 from tests.surfaces.conversation_client import list_messages, messages_path, reply_in_order, say, wait_for_turn
 from tests.surfaces.server_harness import Client, check_problem
@@ -56,7 +56,7 @@ def test_a_turn_and_a_conversation_are_forked_and_compared(sqlite_chatter: Clien
 
 
 def test_a_goal_is_forked(sqlite_client: Client) -> None:
-    goal = sqlite_client.desk.write(goals.add, NewGoal("peace"))
+    goal = sqlite_client.desk.write(goals.add_goal, NewGoal("peace"))
     forked: dict[str, Any] = sqlite_client.ok("POST", f"/v1/goals/{goal.id}/fork", 201, json={"at": 1, "message": "quiet"})["goal"]
     assert (forked["description"], forked["forked_from"]) == ("quiet", {"goal_id": goal.id, "at": 1})
     problem = check_problem(sqlite_client.post(f"/v1/goals/{goal.id}/fork", json={"at": 99}), 422)

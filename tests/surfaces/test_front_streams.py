@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from headway.feed_channel import FeedEvent, build_moved, build_ping
+from headway.feed import FeedEvent, build_moved, build_ping
 from headway.storage.stores.cells import Departure
-from headway.surfaces.http import ag_ui, ui_messages
+from headway.surfaces.http import ag_ui, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.turn_streams import build_encoder
 from headway.surfaces.http.ui_stream import UiStreamEncoder
@@ -291,7 +291,7 @@ def continue_ag_ui(messages: list[dict[str, Any]], *events: Event) -> list[Any]:
 
 
 def continue_ui_stream(parts: list[dict[str, Any]], *events: Event) -> tuple[list[Any], UiStreamEncoder]:
-    encoder = UiStreamEncoder(ui_messages.find_known_parts({"parts": parts}))
+    encoder = UiStreamEncoder(ui_stream.find_known_parts({"parts": parts}))
     return decode("".join(encoder.encode(kind, data) for kind, data in (STARTED, *events)))[1:], encoder
 
 
@@ -411,6 +411,6 @@ def test_a_client_is_asked_a_question_once() -> None:
 def test_messages_that_nobody_would_send_are_read_without_harm() -> None:
     parts: list[Any] = ["x", {}, {"type": "dynamic-tool", "toolCallId": 3}, {"type": "data-approval", "data": {"tool_call_id": []}}]
     for message_ in ({"parts": parts}, {"parts": "x"}, {}, {"parts": None}):
-        assert ui_messages.find_known_parts(message_) == ([], [], [], [])
-        assert ui_messages.list_answers(message_) == []
+        assert ui_stream.find_known_parts(message_) == ([], [], [], [])
+        assert ui_stream.list_answers(message_) == []
     assert ag_ui.find_known_parts("t", [{"id": 3}, {"id": "t:1", "role": ["tool"], "content": 4}]) == ([], [], [], ())

@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
 from headway.storage.stores import tenants as tenant_store
 from tests.surfaces.openapi_routes import Operation, list_operations, spread
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
@@ -90,15 +91,15 @@ def test_a_token_of_another_home_is_named_as_that_without_the_path_of_this_one(s
 
 
 def test_a_token_of_a_tenant_that_is_gone_is_refused(client: Client) -> None:
-    client.desk.database.write(lambda tx: tenants.remove(tx, client.desk.tenant.name))
+    client.desk.database.write(lambda tx: tenants.remove_tenant(tx, client.desk.tenant.name))
 
     client.refused("GET", "/v1/todos", 401, "unauthorized")
 
 
 def test_a_token_that_has_expired_is_refused(client: Client, service: Service) -> None:
     with service.ago(3600) as earlier:
-        expired = earlier.write(lambda tx: tokens.create(tx, client.desk.tenant.id, lifetime_s=3500))
-        live = earlier.write(lambda tx: tokens.create(tx, client.desk.tenant.id, lifetime_s=7200))
+        expired = earlier.write(lambda tx: tokens.create_token(tx, client.desk.tenant.id, lifetime_s=3500))
+        live = earlier.write(lambda tx: tokens.create_token(tx, client.desk.tenant.id, lifetime_s=7200))
 
     check_problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {expired.secret}"}), 401, "unauthorized")
     assert client.get("/v1/todos", headers={"Authorization": f"Bearer {live.secret}"}).status_code == 200

@@ -115,7 +115,7 @@ def test_a_valid_token_that_is_new_does_not_count_as_a_stranger(tmp_path: Path) 
         limits = app.admission
         limits.clients, limits.peers = RateLimiter(1, 2), RateLimiter(1, 2)
         for _ in range(5):
-            new = await app.headway.database.write(lambda tx: tokens.create(tx, token.token.tenant_id))
+            new = await app.headway.database.write(lambda tx: tokens.create_token(tx, token.token.tenant_id))
             answer = await client.get("/v1/session", headers={"Authorization": f"Bearer {new.secret}"})
             assert answer.status_code == 200
 

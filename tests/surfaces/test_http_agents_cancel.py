@@ -8,8 +8,9 @@ import httpx
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 
 from headway import Headway, tool
-from headway.actions import conversations
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.app import WebApp
 from headway.testing import scripted_model
@@ -23,9 +24,9 @@ def pay_once(messages: list[ModelMessage]) -> ModelResponse:
 
 def add_two_tenants(tx: Transaction) -> tuple[str, str, int]:
     """Create two tenants. Return both tokens and a conversation of the second tenant."""
-    first, other = tenants.add(tx, "one"), tenants.add(tx, "other")
-    conversation = conversations.add(tx, other.id)
-    return tokens.create(tx, first.id).secret, tokens.create(tx, other.id).secret, conversation.id
+    first, other = tenants.add_tenant(tx, "one"), tenants.add_tenant(tx, "other")
+    conversation = conversations.add_conversation(tx, other.id)
+    return tokens.create_token(tx, first.id).secret, tokens.create_token(tx, other.id).secret, conversation.id
 
 
 def bearer(secret: str, **more: str) -> dict[str, str]:

@@ -164,7 +164,7 @@ def test_a_key_makes_a_decision_once_and_repeats_its_answer(
 
 
 def test_a_token_without_a_label_decides_under_its_number(sqlite_chatter: Client, model: ModelServer) -> None:
-    created = sqlite_chatter.desk.write(tokens.create)
+    created = sqlite_chatter.desk.write(tokens.create_token)
     model.script = ask_then_answer("Which colour?")
     turn = begin_waiting_turn(sqlite_chatter, sqlite_chatter.conversation())
     path = f"/v1/questions/{turn['waiting_for']['id']}"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import halts
-from headway.actions.proof import receipts
+from headway.actions.installation import halts
+from headway.actions.todos import proof
 from headway.ledger.check import ReceiptDraft
 from tests.surfaces.server_harness import Client, Service, admin_headers, run_server, wait_until
 from tests.surfaces.test_http_idempotency import new_key, response_parts
@@ -273,7 +273,7 @@ def test_goals_have_checks_and_receipts(client: Client) -> None:
     assert (goal["checks"], goal["proof"]) == ([{**NUMBER, "by": "person"}], "unproven")
     path = f"/v1/goals/{goal['id']}/receipts"
     draft = ReceiptDraft("goal", goal["id"], (), {}, "index")
-    stored = client.desk.database.write(lambda tx: receipts.store(tx, client.desk.tenant.id, draft))
+    stored = client.desk.database.write(lambda tx: proof.store(tx, client.desk.tenant.id, draft))
     listed = client.ok("GET", path)["receipts"]  # those of the agent that pursues the goal may be among them
     assert stored.as_json() in listed
     assert {receipt["goal_id"] for receipt in listed} == {goal["id"]}

@@ -61,7 +61,7 @@ def test_people_who_signed_in_on_the_page_delete_only_their_own_comments(sqlite_
     sessions = {}
     for name in ("ada", "bob", "admin"):
         scope = "admin" if name == "admin" else "write"
-        secret = sqlite_client.desk.write(tokens.create, name, scope=scope).secret
+        secret = sqlite_client.desk.write(tokens.create_token, name, scope=scope).secret
         opened = sqlite_client.desk.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
         sessions[name] = {"Authorization": f"Bearer {opened.secret}"}
     comment = sqlite_client.ok("POST", path, 201, json={"text": "Green."}, headers=sessions["ada"])["comment"]

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from headway.actions import run_ends, turns
+from headway.actions.engine import run_ends
 from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import SEARCH
-from headway.actions.turns import TurnRequest
+from headway.actions.turns import turns
+from headway.actions.turns.turns import TurnRequest
 from headway.ledger.run import RunEnd
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -27,7 +28,7 @@ def write(client: Client, conversation: int, request: str, answer: str = "", dat
     """Store a turn with its messages, without running an agent."""
 
     def store(tx: Transaction) -> None:
-        run = turns.start(tx, client.desk.tenant.id, conversation, TurnRequest(request))
+        run = turns.start_turn(tx, client.desk.tenant.id, conversation, TurnRequest(request))
         run_ends.end_run(tx, run, RunEnd.finish("answered", answer))
 
     (database or client.desk.database).write(store)

@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import halts, jobs
 from headway.actions.access import tokens
+from headway.actions.installation import halts
+from headway.actions.runs import jobs
 from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -24,7 +25,7 @@ ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_i
 
 def create_dead_job(tx: Transaction, tenant_id: int, payload: dict[str, Any] | None = None) -> Job:
     """Create a job that has failed permanently."""
-    return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
+    return jobs.fail_permanently(tx, jobs.create_job(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
 
 
 def add_dead_job(desk: TenantHarness, payload: dict[str, Any] | None = None) -> str:
@@ -99,7 +100,7 @@ def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
 
 
 def test_a_canceled_job_never_starts(client: Client) -> None:
-    waiting = client.desk.write(lambda tx, tenant_id: jobs.delay(tx, jobs.create(tx, tenant_id, "tool", ADD)))
+    waiting = client.desk.write(lambda tx, tenant_id: jobs.delay(tx, jobs.create_job(tx, tenant_id, "tool", ADD)))
     answers = [client.ok("POST", f"/v1/jobs/{waiting.id}/cancel", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert answers[0] == answers[1] == {"job": get_job(client, waiting.id)}
     assert answers[0]["job"]["state"] == "canceled"

@@ -5,8 +5,9 @@ from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from headway.actions import halts, schedules
-from headway.actions.schedules import Timing
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.installation import halts
 from tests.model_server import ModelServer
 from tests.surfaces.conversation_client import list_messages
 from tests.surfaces.event_stream import open_stream

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions.retention import pruning
+from headway.actions.installation import pruning
 from headway.storage.transaction import Transaction
 from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, Service

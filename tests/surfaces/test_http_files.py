@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions.files import recording
-from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
+from headway.actions.history import files
+from headway.ledger.file_versions import FileOrigin, WrittenFiles, build_written
 from tests.model_server import ModelServer, calls, text
 from tests.sample_files import PNG
 from tests.surfaces.conversation_client import reply_in_order, say, wait_for_turn
@@ -15,7 +15,7 @@ from tests.surfaces.server_harness import Client
 def record(client: Client, path: str, content: bytes, run_id: str = "") -> dict[str, Any]:
     """Record a file as an agent's tool does."""
     written = WrittenFiles((build_written(path, content),))
-    reference: dict[str, Any] = client.desk.write(recording.record, "", written, FileOrigin("write_file", "index", run_id))[
+    reference: dict[str, Any] = client.desk.write(files.record_files, "", written, FileOrigin("write_file", "index", run_id))[
         "files"
     ][0]
     return reference

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions import halts
+from headway.actions.installation import halts
 from tests.model_server import Failure, ModelServer, Reply, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, plan_and_drain, reply_in_order, say, wait_for_turn
 from tests.surfaces.front_end_clients import AG_UI, AI_SDK, ag_ui, ui_stream

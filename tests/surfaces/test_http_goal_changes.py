@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from headway.actions import goals
 from headway.actions.access import audit
-from headway.actions.goals import NewGoal
-from headway.actions.people import inbox
-from headway.actions.plans import apply_plan
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal, apply_plan
+from headway.actions.runs import inbox
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
@@ -25,13 +24,13 @@ def add_replanned_goal(client: Client) -> Goal:
     """A paused goal whose first plan was replaced after its first sub-goal diverged."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        goal = goals.add(tx, tenant_id, NewGoal("reach it"))
+        goal = goals.add_goal(tx, tenant_id, NewGoal("reach it"))
         goal = apply_plan(tx, goal, [plan_step("go", "Go"), plan_step("arrive", "Arrive", "go")], "")
         go, arrive = goal_store.list_sub_goals(tx, tenant_id, goal.id)
         end(tx, goal, go.id)
         evaluate(tx, goal, go.id, "major", "The wrong way.")
         steps = [plan_step("ask", "Ask the way"), plan_step(f"#{arrive.id}", "", "ask")]
-        apply_plan(tx, goals.get(tx, tenant_id, goal.id), steps, "The wrong way.")
+        apply_plan(tx, goals.get_goal(tx, tenant_id, goal.id), steps, "The wrong way.")
         return goals.pause(tx, tenant_id, goal.id)
 
     return client.desk.write(work)
@@ -53,7 +52,7 @@ def test_limits_and_texts_are_changed_and_recorded(client: Client) -> None:
     assert entry["kind"] == "edited"
     assert entry["data"]["fields"] == ["description", "success criteria", "priority", "budget", "deadline"]
     assert entry["data"]["new"]["budget"] == 2.5
-    recorded = client.desk.read(audit.list_page)["entries"][0]
+    recorded = client.desk.read(audit.list_audit_entries)["entries"][0]
     assert (recorded["action"], recorded["target"], recorded["new"]["priority"]) == ("goal.edit", f"goal:{goal.id}", 3)
     removed = client.ok("PATCH", goal_path(goal), json={"budget_usd": None, "deadline": None, "priority": None})["goal"]
     assert (removed["budget_usd"], removed["deadline"], removed["priority"]) == (None, 0, 3)
@@ -124,7 +123,7 @@ def test_plans_are_listed_with_what_they_changed(client: Client) -> None:
 
 
 def escalate(client: Client, goal: Goal, reason: str = "No way forward.") -> None:
-    client.desk.write(lambda tx, tenant_id: goals.escalate(tx, goals.get(tx, tenant_id, goal.id), "escalation", reason))
+    client.desk.write(lambda tx, tenant_id: goals.escalate(tx, goals.get_goal(tx, tenant_id, goal.id), "escalation", reason))
 
 
 def list_ids(client: Client, **query: Any) -> list[int]:
@@ -171,7 +170,7 @@ def test_a_goal_that_waits_for_a_person_is_found_until_it_is_handled(client: Cli
     paused, stuck, asking = add_paused_goal(client), add_paused_goal(client, "get unstuck"), add_paused_goal(client, "ask someone")
     escalate(client, stuck)
     question = client.desk.write(
-        lambda tx, tenant_id: inbox.ask(tx, get_main_run(tx, goals.get(tx, tenant_id, asking.id)), "Which way?")
+        lambda tx, tenant_id: inbox.ask(tx, get_main_run(tx, goals.get_goal(tx, tenant_id, asking.id)), "Which way?")
     )
     waiting = client.ok("GET", "/v1/goals?waiting=true")["goals"]
     assert [(goal["id"], goal["needs_decision"], goal["waiting_for"]) for goal in waiting] == [

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from headway.actions import goal_views, goals, plans, runs, spending, sub_goals
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals, views
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import spending
+from headway.actions.runs import runs, sub_goals
 from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import runs as run_store
@@ -17,7 +19,7 @@ BUDGET = 5 * NANOS_PER_DOLLAR
 
 
 def add_goal(tx: Transaction, tenant_id: int) -> Goal:
-    return goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal("reach it")).id)
+    return goals.pause(tx, tenant_id, goals.add_goal(tx, tenant_id, NewGoal("reach it")).id)
 
 
 def list_superseded(client: Client, goal: Goal) -> dict[str, int | None]:
@@ -27,19 +29,19 @@ def list_superseded(client: Client, goal: Goal) -> dict[str, int | None]:
 
 def test_a_plan_that_was_replaced_is_left_out_of_the_current_drawing(client: Client) -> None:
     def first(tx: Transaction, tenant_id: int) -> Goal:
-        goal = plans.apply_plan(
+        goal = goals.apply_plan(
             tx, add_goal(tx, tenant_id), [build_step("look"), build_step("act", ["look"]), build_step("fly")], ""
         )
-        ids = {one["description"]: one["id"] for one in goal_views.show(tx, tenant_id, goal.id)["sub_goals"]}
+        ids = {one["description"]: one["id"] for one in views.show_goal(tx, tenant_id, goal.id)["sub_goals"]}
         for name, divergence in (("look", "none"), ("act", "major")):
             end(tx, goal, ids[name])
             evaluate(tx, goal, ids[name], divergence, "Too late.")  # type: ignore[arg-type]
-        return goals.get(tx, tenant_id, goal.id)
+        return goals.get_goal(tx, tenant_id, goal.id)
 
     goal = client.desk.write(first)
     assert list_superseded(client, goal) == {"look": None, "act": None, "fly": None}
     steps = [build_step("act again", [])]
-    client.desk.write(lambda tx, tenant_id: plans.apply_plan(tx, goals.get(tx, tenant_id, goal.id), steps, "It diverged."))
+    client.desk.write(lambda tx, tenant_id: goals.apply_plan(tx, goals.get_goal(tx, tenant_id, goal.id), steps, "It diverged."))
 
     assert list_superseded(client, goal) == {"look": None, "act": 2, "fly": 2, "act again": None}
     drawn = {
@@ -70,11 +72,11 @@ def test_the_runs_of_a_goal_have_their_tokens_and_no_texts(service: Service, cli
         ids = add_plan(tx, goal, {"go": []})
         sub_goal = get_sub_goal(tx, goal, ids["go"])
         child = runs.begin_child(tx, get_main_run(tx, goal), "coder", "a secret task", 20, 5, sub_goal.id)
-        sub_goals.start(tx, sub_goal, child)
+        sub_goals.start_sub_goal(tx, sub_goal, child)
         for _ in range(2):
             call = ModelCall("mid", "model-1", 1_000, 50, NANOS_PER_DOLLAR // 100, 600)
-            child = spending.settle(tx, child, call, BUDGET)
-        run_store.save(tx, child)
+            child = spending.settle_payment(tx, child, call, BUDGET)
+        run_store.save_run(tx, child)
         return goal, sub_goal.id
 
     goal, sub_goal_id = client.desk.write(add)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goals, halts, jobs
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import halts
+from headway.actions.runs import jobs
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
 from tests.goal_plans import add_begun_goal, add_plan, end, evaluate
@@ -46,7 +48,7 @@ def add_active_goal(client: Client) -> Goal:
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
         goal = add_begun_goal(tx, tenant_id)
-        jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
+        jobs.delay(tx, jobs.get_locked_job(tx, tenant_id, goal.run_id or ""))
         return goal
 
     return client.desk.write(work)
@@ -239,7 +241,7 @@ def test_the_graph_leads_from_dependencies_to_dependants(client: Client) -> None
     steps = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "alone": []}
 
     def work(tx: Transaction, tenant_id: int) -> tuple[Goal, dict[str, int]]:
-        goal = goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal("branch out")).id)
+        goal = goals.pause(tx, tenant_id, goals.add_goal(tx, tenant_id, NewGoal("branch out")).id)
         return goal, add_plan(tx, goal, steps)
 
     goal, ids = client.desk.write(work)
@@ -256,7 +258,7 @@ def test_the_graph_leads_from_dependencies_to_dependants(client: Client) -> None
 
 
 def test_a_goal_without_a_plan_has_an_empty_graph(client: Client) -> None:
-    goal = client.desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal("later")).id))
+    goal = client.desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, goals.add_goal(tx, tenant_id, NewGoal("later")).id))
     assert client.ok("GET", goal_path(goal, "graph")) == {"graph": {"width": 0, "height": 0, "nodes": [], "edges": []}}
 
 

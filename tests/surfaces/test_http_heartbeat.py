@@ -4,10 +4,10 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from headway.actions import todos
 from headway.actions.access import tokens
-from headway.assembly import Headway
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
+from headway.process.assembly import Headway
 from headway.surfaces.http.server_sent_events import encode_events
 from tests.surfaces.event_stream import StreamEvent, parse_frames
 from tests.surfaces.in_process_app import open_app
@@ -30,7 +30,7 @@ def test_pings_repeat_the_position(tmp_path: Path) -> None:
                 received += parse_frames(iter([encode_events(events)]))
                 if len(received) == 3:
                     await app.headway.database.of(token.token.tenant_id).write(
-                        partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told"))
+                        partial(todos.add_todo, tenant_id=token.token.tenant_id, draft=Draft("told"))
                     )
                 if len(received) >= 7:
                     return received
@@ -46,7 +46,9 @@ def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
     async def run_scenario() -> bool:
         async with open_app(tmp_path) as (app, client, token):
             headway = app.headway
-            other = await headway.database.of(token.token.tenant_id).write(partial(tokens.create, tenant_id=token.token.tenant_id))
+            other = await headway.database.of(token.token.tenant_id).write(
+                partial(tokens.create_token, tenant_id=token.token.tenant_id)
+            )
             theirs = {"Authorization": f"Bearer {other.secret}"}
             ended = asyncio.create_task(client.get("/v1/events"))
             stays = asyncio.create_task(client.get("/v1/events", headers=theirs))

@@ -12,10 +12,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from headway.actions import goals, jobs, runs, turns, webhooks
 from headway.actions.access import tokens
-from headway.actions.goals import NewGoal
-from headway.actions.people import inbox
+from headway.actions.engine import webhooks
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import inbox, jobs, runs
+from headway.actions.turns import turns
 from headway.ledger.job import Job
 from headway.ledger.run import Effect
 from headway.ledger.webhook import NewWebhook
@@ -46,11 +48,11 @@ def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_r
 
 def add_sub_agent(client: Client) -> str:
     """Create a sub-agent with a delayed job, in a new conversation. Return its run id."""
-    parent = client.desk.write(turns.start, client.conversation(), turns.TurnRequest("look", owner="somebody"))
+    parent = client.desk.write(turns.start_turn, client.conversation(), turns.TurnRequest("look", owner="somebody"))
 
     def begin(tx: Transaction) -> str:
         child = runs.begin_child(tx, parent, "coder", "fix it", 10)
-        job = job_store.find(tx, child.tenant_id, child.id)
+        job = job_store.find_job(tx, child.tenant_id, child.id)
         assert job is not None
         jobs.delay(tx, job)  # otherwise a fast server could already have run it
         return child.id
@@ -66,7 +68,7 @@ def add_approval(client: Client) -> int:
     """Create a proposed call of a sub-agent, and return the approval's id."""
 
     def propose(tx: Transaction) -> int:
-        run = runs.get(tx, client.desk.tenant.id, run_id)
+        run = runs.get_run(tx, client.desk.tenant.id, run_id)
         effect = Effect(0, 0, "call", "run_command", "{}", "proposed")
         return inbox.propose_call(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000).id
 
@@ -77,32 +79,32 @@ def add_approval(client: Client) -> int:
 def add_question(client: Client) -> int:
     """Create an open question of a sub-agent, and return its id."""
     run_id = add_sub_agent(client)
-    return client.desk.database.write(lambda tx: inbox.ask(tx, runs.get(tx, client.desk.tenant.id, run_id), "Which?")).id
+    return client.desk.database.write(lambda tx: inbox.ask(tx, runs.get_run(tx, client.desk.tenant.id, run_id), "Which?")).id
 
 
 def add_turn(client: Client) -> str | None:
     """Start a turn that another process answers, in a new conversation. Return its id."""
-    return client.desk.write(turns.start, client.conversation(), turns.TurnRequest("look", owner="somebody")).turn_id
+    return client.desk.write(turns.start_turn, client.conversation(), turns.TurnRequest("look", owner="somebody")).turn_id
 
 
 def add_tool_job(client: Client) -> str:
     """Create a job that is due tomorrow, so that no worker takes it. Return its id."""
 
     def create(tx: Transaction, tenant_id: int) -> Job:
-        job = jobs.create(tx, tenant_id, "tool", {"name": "now", "arguments": {}})
+        job = jobs.create_job(tx, tenant_id, "tool", {"name": "now", "arguments": {}})
         return jobs.move(tx, job, "delayed", tx.now + 86_400_000)
 
     return client.desk.write(create).id
 
 
 def add_webhook(client: Client) -> str:
-    return client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/"), ("*",)).webhook.id
+    return client.desk.write(webhooks.create_webhook, NewWebhook("https://receiver.invalid/"), ("*",)).webhook.id
 
 
 def add_goal(client: Client, verb: str) -> int:
     """Add a goal to which this can be done."""
     if verb == "pause":
-        return client.desk.write(goals.add, NewGoal("peace")).id
+        return client.desk.write(goals.add_goal, NewGoal("peace")).id
     proposed = client.desk.write(goals.propose, NewGoal("peace"), "it is wanted")
     return client.desk.write(goals.abandon, proposed.id).id if verb == "run-again" else proposed.id
 
@@ -111,13 +113,13 @@ OF_THE_INSTALLATION = ("/v1/tenants", "/v1/mcp-servers/{name}/reconnect")  # tes
 
 
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
-    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='admin').secret}"
+    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create_token, scope='admin').secret}"
     conversation = client.conversation()
     turn = client.turn(conversation)
     todo = client.add()
     lease = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]
     forkable = client.conversation()
-    client.desk.write(turns.start, forkable, turns.TurnRequest("look", owner="somebody"))
+    client.desk.write(turns.start_turn, forkable, turns.TurnRequest("look", owner="somebody"))
     (message,) = client.desk.read(turns.list_messages, forkable, 1)
     bodies: dict[str, Any] = {
         "/v1/turns/{turn_id}/fork": {"at": 0},
@@ -172,7 +174,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/ui-stream/{key}/stop": None,
         "/v1/ui-stream": {"id": "twice", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
     }
-    dead = client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody")
+    dead = client.desk.write(jobs.create_job, "tool", {"name": "now", "arguments": {}}, owner="somebody")
     client.desk.database.write(lambda tx: jobs.fail_permanently(tx, dead, "made up"))
     client.ok("PUT", "/v1/schedules/todo_add", json={"every_s": 86_400, "tool": {"name": "now"}})
     add_named: dict[str, Callable[[str], object]] = {

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import halts, spending
+from headway.actions.installation import halts, spending
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.settings.declarations import SETTINGS
 from tests.model_server import ModelServer, drop, environment, error, text, to_script

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headway.actions.access import tokens
 from headway.surfaces.http.admission import RateLimiter
-from headway.surfaces.http.middleware import Exchange, HttpMetrics
+from headway.surfaces.http.middleware import HttpMetrics, RequestResponse
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.in_process_app import open_app
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
@@ -36,7 +36,7 @@ def test_a_token_over_its_rate_limit_must_wait_and_others_need_not(tmp_path: Pat
     async def run_scenario() -> tuple[list[httpx.Response], httpx.Response]:
         async with open_app(tmp_path) as (app, client, token):
             app.admission.tokens = RateLimiter(1, 3)
-            calm = await app.headway.database.write(lambda tx: tokens.create(tx, token.token.tenant_id))
+            calm = await app.headway.database.write(lambda tx: tokens.create_token(tx, token.token.tenant_id))
             hasty_answers = [await client.get("/v1/session") for _ in range(5)]
             return hasty_answers, await client.get("/v1/session", headers={"Authorization": f"Bearer {calm.secret}"})
 
@@ -121,7 +121,7 @@ def test_an_internal_error_names_its_request_and_not_its_cause(tmp_path: Path, c
 
         async with open_app(tmp_path) as (app, _, _):
             scope = {"type": "http", "method": "GET", "path": "/v1/todos", "headers": [(b"x-request-id", b"mine")]}
-            await Exchange(scope, send, [], HttpMetrics(), app.admission).run(broken, receive)
+            await RequestResponse(scope, send, [], HttpMetrics(), app.admission).run(broken, receive)
         return sent
 
     start, body = asyncio.run(run_scenario())

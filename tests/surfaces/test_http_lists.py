@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goals, notices, todos
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import notices
+from headway.actions.todos import todos
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import BadCursor
 from headway.ledger.todo import Draft
@@ -17,7 +19,7 @@ def test_a_list_is_ordered_by_in_progress_then_position_then_latest_end(client: 
     first, second, third, fourth = (client.add(subject) for subject in ("first", "second", "third", "fourth"))
     with service.ago(3600) as earlier:
         old = Draft("ended an hour ago", status="completed")
-        earlier.write(lambda tx: todos.add(tx, client.desk.tenant.id, old))
+        earlier.write(lambda tx: todos.add_todo(tx, client.desk.tenant.id, old))
     client.change(fourth, position=1)
     client.change(second, status="canceled")
     client.change(third, status="in_progress")
@@ -120,7 +122,9 @@ def test_every_list_refuses_a_foreign_cursor_in_the_same_words(client: Client, n
 def test_a_cursor_of_one_list_is_foreign_to_another(client: Client) -> None:
     for name in ("first", "second"):
         client.ok("PUT", f"/v1/schedules/{name}", json={"every_s": 3600, "goal": {"description": name}})
-        client.desk.write(lambda tx, tenant_id, name=name: goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal(name)).id))
+        client.desk.write(
+            lambda tx, tenant_id, name=name: goals.pause(tx, tenant_id, goals.add_goal(tx, tenant_id, NewGoal(name)).id)
+        )
         client.desk.write(notices.notify, "budget", name)
         client.add(name)
     lists = ("todos", "jobs", "agents", "notices", "goals", "schedules")

@@ -1,6 +1,6 @@
 """/v1/notices: the operator's inbox, and what is done in it."""
 
-from headway.actions import notices
+from headway.actions.runs import notices
 from tests.surfaces.server_harness import Client, Service, check_problem
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from headway.operations.schemas import agents, checks, engine, front_ends, goals, operators
-from headway.operations.schemas import todos as todo_schemas
-from headway.operations.schemas.strict_model import NullIsAbsent
+from headway.operations import front_ends, goals, operators, schedules, turns
+from headway.operations import todos as todo_schemas
+from headway.operations.fields import NullIsAbsent
 from tests.surfaces.server_harness import Client
 
-MODULES = (todo_schemas, checks, agents, engine, front_ends, goals, operators)
+MODULES = (todo_schemas, todo_schemas, turns, schedules, front_ends, goals, operators)
 BODIES = {
     model.__name__: model
     for module in MODULES

@@ -10,7 +10,7 @@ import openai
 import pytest
 from pydantic import SecretStr
 
-from headway.actions import halts
+from headway.actions.installation import halts
 from tests.model_server import Failure, ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, plan_and_drain, reply_in_order, say
 from tests.surfaces.front_end_clients import openai_js

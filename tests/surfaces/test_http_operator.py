@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions import halts, spending
 from headway.actions.access import tokens
+from headway.actions.installation import halts, spending
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.testing import TenantHarness
@@ -82,7 +82,7 @@ def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None
 
 def test_the_audit_log_shows_an_administrator_the_tenant_and_the_operator_the_installation(client: Client) -> None:
     client.refused("GET", "/v1/audit", 403, "forbidden")
-    token = client.desk.write(tokens.create, "ci", scope="admin")
+    token = client.desk.write(tokens.create_token, "ci", scope="admin")
     headers = {"Authorization": f"Bearer {token.secret}"}
     client.ok("PUT", "/v1/costs", json={"limit_usd": 4}, headers=headers)
     other = TenantHarness(client.desk.database, f"other {token.token.id}")
@@ -114,7 +114,7 @@ def test_the_audit_log_shows_an_administrator_the_tenant_and_the_operator_the_in
 
 def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
     local = TenantHarness(sqlite_client.desk.database, LOCAL_TENANT)
-    created = local.write(tokens.create, "operator", scope="operator")
+    created = local.write(tokens.create_token, "operator", scope="operator")
     local.write(tokens.revoke, created.token.id)
     headers = {"Authorization": f"Bearer {created.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)

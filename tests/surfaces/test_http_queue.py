@@ -3,7 +3,8 @@
 from typing import Any
 
 from headway import __version__
-from headway.actions import halts, jobs
+from headway.actions.installation import halts
+from headway.actions.runs import jobs
 from headway.ledger.job import Job
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
@@ -18,7 +19,7 @@ def add_delayed_job(client: Client, wait_ms: int) -> str:
     """Create a job of a kind that no process runs, which was due that many milliseconds ago."""
 
     def work(tx: Transaction, tenant_id: int) -> Job:
-        return jobs.delay(tx, jobs.create(tx, tenant_id, "later", {}), tx.now - wait_ms)
+        return jobs.delay(tx, jobs.create_job(tx, tenant_id, "later", {}), tx.now - wait_ms)
 
     return client.desk.write(work).id
 
@@ -56,7 +57,7 @@ def test_a_job_names_the_turn_that_it_answers(chatter: Client, model: ModelServe
 
 def test_many_dead_letters_are_dropped_in_pages_and_of_one_kind_only(client: Client) -> None:
     ids = {add_dead_job(client.desk) for _ in range(3)}
-    other = client.desk.write(lambda tx, tenant_id: jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "later", {}), "no")).id
+    other = client.desk.write(lambda tx, tenant_id: jobs.fail_permanently(tx, jobs.create_job(tx, tenant_id, "later", {}), "no")).id
 
     first = change(client, action="drop", kind="tool", limit=2)
     rest = change(client, action="drop", kind="tool", limit=2, cursor=first["next_cursor"])
@@ -117,8 +118,8 @@ def test_nothing_is_retried_during_a_halt(client: Client) -> None:
 def test_workers_are_listed_for_operators_with_their_load(client: Client, service: Service) -> None:
     check_problem(client.get("/v1/workers", headers=admin_headers(client)), 403, "operator_only")
     with service.operator() as operator:
-        own = operator.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "later", {}, owner="box:7:aa:alone")).id
-        client.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "later", {}, owner="box:7:aa:alone"))
+        own = operator.desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "later", {}, owner="box:7:aa:alone")).id
+        client.desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "later", {}, owner="box:7:aa:alone"))
         client.desk.database.write(
             lambda tx: job_store.record_heartbeat(tx, "box:7:aa:alone", 0, job_store.WorkerFacts(1_000, 8, "0.9"))
         )

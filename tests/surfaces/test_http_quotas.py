@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
 from headway.storage.transaction import Transaction
 from tests.surfaces.in_process_app import InProcessApp, open_app
 from tests.surfaces.shell import Shell
@@ -23,7 +24,7 @@ def check_problem(answer: httpx.Response, quota: str) -> None:
 
 
 def create_other_token(tx: Transaction) -> str:
-    return tokens.create(tx, tenants.add(tx, "other").id).secret
+    return tokens.create_token(tx, tenants.add_tenant(tx, "other").id).secret
 
 
 def test_a_tenant_over_a_quota_is_refused_and_others_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_a_body_that_cannot_be_is_refused(sqlite_client: Client, body: dict[str,
 
 def test_a_view_is_saved_under_the_name_of_the_person_and_only_by_those_who_may_write(sqlite_client: Client) -> None:
     def sign_in(name: str, scope: str) -> dict[str, str]:
-        secret = sqlite_client.desk.write(tokens.create, name, scope=scope).secret
+        secret = sqlite_client.desk.write(tokens.create_token, name, scope=scope).secret
         opened = sqlite_client.desk.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
         return {"Authorization": f"Bearer {opened.secret}"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.actions import notices
-from headway.actions.access import tenants
-from headway.actions.notices import NoticeSubject
+from headway.actions.installation import tenants
+from headway.actions.runs import notices
+from headway.actions.runs.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
 from tests.surfaces.server_harness import PATIENCE_S, Service, run_server
 from tests.surfaces.shell import Shell, get_error_line

@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
+from headway.actions.installation import tenants
 from headway.ledger.tenancy import LOCAL_TENANT, Token, TokenScope
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -111,7 +112,7 @@ def test_signing_out_behind_tls_deletes_both_cookies(sqlite_client: Client) -> N
 
 
 def test_a_revoked_token_ends_its_sessions_at_the_very_next_request(client: Client) -> None:
-    created = client.desk.write(tokens.create, "a person", scope="admin")
+    created = client.desk.write(tokens.create_token, "a person", scope="admin")
     (cookie,) = sign_in(client, created.secret).values()
     cookie_header = f"{cookie.key}={cookie.value}"
     assert look(client, cookie_header) == 200
@@ -173,7 +174,7 @@ def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Se
 def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, scope: TokenScope) -> None:
     url = str(sqlite_client.base_url)
     desk = TenantHarness(sqlite_client.desk.database, LOCAL_TENANT) if scope == "operator" else sqlite_client.desk
-    secret = desk.write(tokens.create, "a person", scope=scope).secret
+    secret = desk.write(tokens.create_token, "a person", scope=scope).secret
     with httpx.Client(**client_options(url)) as visitor:
         answer = visitor.post("/login", json={"token": f" {secret}\n"}, headers={"Origin": url.rstrip("/")})
         (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()
@@ -299,5 +300,5 @@ def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Se
     response = browser.post("/logout", headers=origin_header(local))
 
     assert (response.status_code, dict(browser.cookies)) == (303, {})
-    assert not local.database.read(lambda tx: tokens.list_all(tx, tenants.ensure_local(tx).id))
+    assert not local.database.read(lambda tx: tokens.list_all_tokens(tx, tenants.ensure_local(tx).id))
     check_problem(httpx.get(f"{local.url}/v1/todos", cookies=cookies, verify=False), 401, "unauthorized")

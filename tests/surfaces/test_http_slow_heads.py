@@ -12,7 +12,7 @@ import httpx
 import pytest
 import uvicorn
 
-from headway.surfaces.http.bounded_protocol import BoundedProtocol
+from headway.surfaces.http.server import BoundedProtocol
 from tests.surfaces.server_harness import PATIENCE_S, Service, client_options, run_server
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

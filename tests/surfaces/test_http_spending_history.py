@@ -3,13 +3,16 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.actions import conversations, goals, jobs, spending, turns
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.installation import spending
+from headway.actions.runs import jobs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.stores import runs as run_store
-from headway.storage.stores.operations.spending_days import DAY_MS
-from headway.storage.stores.spending import ModelCall
+from headway.storage.stores.spending import DAY_MS, ModelCall
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Client, Service
@@ -22,7 +25,7 @@ def begin_run(desk: TenantHarness) -> Run:
     """A run that no process works on."""
 
     def begin(tx: Transaction, tenant_id: int) -> Run:
-        run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id).id, turns.TurnRequest("hello"))
+        run = turns.start_turn(tx, tenant_id, conversations.add_conversation(tx, tenant_id).id, turns.TurnRequest("hello"))
         jobs.close(tx, tenant_id, run.id, "canceled", "")
         return run
 
@@ -30,7 +33,7 @@ def begin_run(desk: TenantHarness) -> Run:
 
 
 def add_goal(tx: Transaction, tenant_id: int) -> Goal:
-    goal = goals.add(tx, tenant_id, NewGoal("Halve the\nbuild time"))
+    goal = goals.add_goal(tx, tenant_id, NewGoal("Halve the\nbuild time"))
     jobs.close(tx, tenant_id, goal.run_id or "", "canceled", "")
     return goal
 
@@ -40,7 +43,7 @@ def book(desk: TenantHarness, run: Run, model: str, dollars: float, *, cached: i
 
     def work(tx: Transaction, _tenant_id: int) -> None:
         call = ModelCall("large", model, 1_000, 100, int(dollars * NANOS_PER_DOLLAR), cached)
-        run_store.save(tx, spending.settle(tx, run, call, BUDGET))
+        run_store.save_run(tx, spending.settle_payment(tx, run, call, BUDGET))
 
     desk.write(work)
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from headway.ledger.job import LEASE_MS
-from headway.text_relay.payloads import MAX_PAYLOAD_BYTES, READERS
+from headway.text_relay import MAX_PAYLOAD_BYTES, READERS
 from tests.journeys.forked_process import age_beats
 from tests.model_server import ModelServer, pause_midway, text
 from tests.surfaces.conversation_client import get_turn, join_text, read_until_turn_ends, say, wait_for_turn

@@ -1,6 +1,6 @@
 """GET /v1/conversations/{id}/timeline and /v1/notices: the data that a page loads before it follows the event stream."""
 
-from headway.actions import notices
+from headway.actions.runs import notices
 from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text
 from tests.surfaces.conversation_client import list_logged, plan_and_drain, read_turn, say, wait_for_turn
 from tests.surfaces.event_stream import list_logged_ids, open_stream

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import claims
+from headway.actions.todos import claims
 from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Client, Service
 

@@ -27,7 +27,7 @@ from tests.tenant_rows import read_tenant_rows
 def acting(client: Client, scope: TokenScope, lifetime_s: float | None = None) -> Iterator[int]:
     """Let the client use another token of its tenant. Yields the token's id."""
     before = client.headers["Authorization"]
-    created = client.desk.write(tokens.create, f"{scope} token", lifetime_s, scope)
+    created = client.desk.write(tokens.create_token, f"{scope} token", lifetime_s, scope)
     client.headers["Authorization"] = f"Bearer {created.secret}"
     yield created.token.id
     client.headers["Authorization"] = before
@@ -74,7 +74,7 @@ def test_a_read_only_token_reads_lists_streams_and_reading_tools(sqlite_client: 
 
 def test_a_read_only_token_over_mcp_calls_the_reading_tools_alone(sqlite_client: Client) -> None:
     sqlite_client.add("ours")
-    secret = sqlite_client.desk.write(tokens.create, scope="read").secret
+    secret = sqlite_client.desk.write(tokens.create_token, scope="read").secret
 
     async def run_scenario() -> None:
         async with (
@@ -105,7 +105,7 @@ def test_the_reading_tools_change_nothing(sqlite_client: Client) -> None:
 
 
 def test_a_read_only_session_can_sign_out(sqlite_client: Client) -> None:
-    secret = sqlite_client.desk.write(tokens.create, scope="read").secret
+    secret = sqlite_client.desk.write(tokens.create_token, scope="read").secret
     origin = {"Origin": str(sqlite_client.base_url).rstrip("/")}
     with httpx.Client(base_url=sqlite_client.base_url, verify=False) as visitor:
         assert visitor.post("/login", json={"token": secret}, headers=origin).status_code == 204
@@ -243,7 +243,7 @@ def test_changes_of_tokens_are_recorded_with_the_token_that_made_them(sqlite_cli
 
 
 def test_the_list_marks_the_callers_own_token_and_leaves_out_what_was_not_asked_for(client: Client) -> None:
-    revoked = client.desk.write(tokens.create, "gone").token
+    revoked = client.desk.write(tokens.create_token, "gone").token
     client.desk.write(tokens.revoke, revoked.id)
     with acting(client, "admin") as own_id:
         rows = client.ok("GET", "/v1/tokens")["tokens"]

@@ -11,7 +11,10 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from headway.actions import conversations, jobs, run_ends, turns
+from headway.actions.engine import run_ends
+from headway.actions.runs import jobs
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.job import NEVER
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -83,7 +86,7 @@ async def start_turn(app: InProcessApp, rival: DirectDatabase) -> BusyConversati
 
     def begin(tx: Transaction) -> tuple[int, str]:
         tenant_id = app.token.token.tenant_id
-        conversation = conversations.add(tx, tenant_id)
+        conversation = conversations.add_conversation(tx, tenant_id)
         job = headway.begin_turn(tx, tenant_id, conversation.id, "first")
         jobs.delay(tx, job, NEVER)
         return conversation.id, turns.get_turn_id(job)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headway.actions.access import tokens
-from headway.actions.retention.export import write_rows
+from headway.actions.installation.tenants import write_rows
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 from tests.webhooks.receiver import HOSTS, Receiver, run_receiver
 
@@ -20,7 +20,7 @@ def receiver() -> Iterator[Receiver]:
 
 def admin_of(client: Client) -> Client:
     """Let the client use an administrator's token."""
-    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, 'admin', scope='admin').secret}"
+    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create_token, 'admin', scope='admin').secret}"
     return client
 
 

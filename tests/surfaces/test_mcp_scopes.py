@@ -168,7 +168,7 @@ def test_a_token_that_may_only_read_creates_nothing(client: Client) -> None:
             await connected.call_tool("create_todo", {"items": [{"title": "x"}]})
 
     with Client(str(client.base_url), client.desk) as reader:
-        reader.secret = client.desk.write(tokens.create, "a reader", None, "read").secret
+        reader.secret = client.desk.write(tokens.create_token, "a reader", None, "read").secret
         run_session(partial(over_http, reader), scenario)
         run_session(partial(over_http, reader, {"Headway-Conversation": "not there"}), partial(refuse_all, match="No conversation"))
     assert client.ok("GET", "/v1/conversations")["conversations"] == before

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goals, notices
-from headway.actions.goals import NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
+from headway.actions.runs import notices
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.model_server import ModelServer, Reply, Request, calls, environment, error, text
@@ -175,7 +176,7 @@ def test_no_secret_is_ever_said_again(
             model.script = failure
             conversation = client.conversation()
             outputs.append(client.post(f"/v1/conversations/{conversation}/messages", json={"content": "hello"}).text)
-        client.desk.write(goals.add, NewGoal("a goal that nobody can plan"))
+        client.desk.write(goals.add_goal, NewGoal("a goal that nobody can plan"))
         client.desk.write(notices.notify, "note", "look")
         client.ok("PUT", "/v1/schedules/often", json={"every_s": 60, "tool": {"name": "now"}})
         wait_until(lambda: "channels could not be reached" in client.get("/v1/jobs").text, "the channel was tried")

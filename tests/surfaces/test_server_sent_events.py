@@ -1,6 +1,6 @@
 """Feed events as Server-Sent Events: the content of a frame, which is encoded once for all readers."""
 
-from headway.feed_channel import FeedEvent, build_ping
+from headway.feed import FeedEvent, build_ping
 from headway.surfaces.http.server_sent_events import encode_events
 
 

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from headway import settings
-from headway.actions import conversations
 from headway.actions.access import tokens
-from headway.assembly import Headway
+from headway.actions.todos import conversations
+from headway.process.assembly import Headway
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.cli.main import headway as command_line
 from headway.surfaces.http.app import WebApp
@@ -281,7 +281,7 @@ async def open_visitor(url: str, folder: Path) -> AsyncIterator[Visitor]:
     mcp_task = asyncio.create_task(app.mcp.keep())
     with DirectDatabase(url) as database:
         desk = TenantHarness(database, "visitor")
-        bearer = {"Authorization": f"Bearer {desk.write(tokens.create, scope='admin').secret}"}
+        bearer = {"Authorization": f"Bearer {desk.write(tokens.create_token, scope='admin').secret}"}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=bearer) as client:
             yield Visitor(app, desk, client)
     mcp_task.cancel()

@@ -343,7 +343,7 @@ async def open_installation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> As
                 desks = {role: TenantHarness(database, name) for role, name in {**names, "operator": LOCAL_TENANT}.items()}
                 headers = {"anonymous": {"Authorization": ""}}
                 for role, scope in {**SCOPES, "reader": "read"}.items():
-                    secret = desks[role].write(tokens.create, role, scope=scope).secret
+                    secret = desks[role].write(tokens.create_token, role, scope=scope).secret
                     headers[role] = {"Authorization": f"Bearer {secret}"}
                 foreign = TenantHarness(database, "elsewhere").add("theirs")
                 connected = await client.post("/v1/mcp-servers/curious/reconnect", headers=headers["operator"])

@@ -1,6 +1,7 @@
 """`headway why` and /v1/why: the same explanation, with the people who acted."""
 
-from headway.actions import jobs, turns
+from headway.actions.runs import jobs
+from headway.actions.turns import turns
 from headway.ledger.run import Run
 from headway.storage.transaction import Transaction
 from tests.surfaces.server_harness import Client
@@ -57,8 +58,8 @@ def test_rest_explains_todos_turns_and_jobs(client: Client) -> None:
 
     def start_later(tx: Transaction, tenant_id: int) -> Run:
         """Start a turn that the server does not take at once."""
-        started = turns.start(tx, tenant_id, conversation_id, turns.TurnRequest("go"))
-        jobs.delay(tx, jobs.get(tx, tenant_id, started.id))
+        started = turns.start_turn(tx, tenant_id, conversation_id, turns.TurnRequest("go"))
+        jobs.delay(tx, jobs.get_job(tx, tenant_id, started.id))
         return started
 
     run = client.desk.write(start_later)

@@ -8,7 +8,8 @@ from uuid import uuid4
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from headway.actions import claims, conversations, todos, views
+from headway.actions.todos import claims, conversations, todos
+from headway.actions.turns import views
 from headway.ledger.errors import HeadwayError
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Todo
@@ -57,7 +58,7 @@ class LedgerMachine(RuleBasedStateMachine):
             item = Item(todo.id, (conversation_id, turn_id), draft.subject, status, 0, dependencies)
             return model.add(item, self.clock.now, place)
 
-        added = self.compare(tenant, expected, lambda tx, tenant_id: todos.add(tx, tenant_id, draft), turn_id)
+        added = self.compare(tenant, expected, lambda tx, tenant_id: todos.add_todo(tx, tenant_id, draft), turn_id)
         if added is not None:
             self.ids.append(added.id)
 
@@ -88,7 +89,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.compare(
             tenant,
             expected,
-            lambda tx, tenant_id: todos.end(tx, tenant_id, todo_id, status, "so it went", token, force=force),
+            lambda tx, tenant_id: todos.end_todo(tx, tenant_id, todo_id, status, "so it went", token, force=force),
             self.find_turn(tenant, todo_id),
         )
 
@@ -102,7 +103,7 @@ class LedgerMachine(RuleBasedStateMachine):
             if any(item.list[1] for item in waiting):
                 model.log_queue()
 
-        self.compare(tenant, expected, lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id, token, force=force))
+        self.compare(tenant, expected, lambda tx, tenant_id: todos.remove_todo(tx, tenant_id, todo_id, token, force=force))
 
     @rule(tenant=TENANT, where=st.integers(0, 2), seconds=st.sampled_from((1, 30, 60)))
     def claim(self, tenant: int, where: int, seconds: int) -> None:
@@ -148,7 +149,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for conversation in (None, model.conversation):
             lists = (conversation, 0) if conversation else (None,)
             ready = [item.id for list_id in lists for item in model.ready() if list_id in (None, item.list[0])]
-            assert [todo.id for todo in views.list_ready(tx, tenant_id, conversation)] == ready
+            assert [todo.id for todo in views.list_ready_todos(tx, tenant_id, conversation)] == ready
 
     def teardown(self) -> None:
         for tenant, (desk, model) in enumerate(zip(self.desks, self.models, strict=True)):
@@ -182,7 +183,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.compare(
             tenant,
             expected,
-            lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, Change(**changes), token, force=force),
+            lambda tx, tenant_id: todos.change_todo(tx, tenant_id, todo_id, Change(**changes), token, force=force),
             self.find_turn(tenant, todo_id),
         )
 

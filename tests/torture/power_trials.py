@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.storage.sqlite_connection import SqliteConnection
@@ -113,7 +113,7 @@ def write(database: AcknowledgingDatabase, walk: RandomWalk, chance: Random) -> 
         database.write_group([walk.steps] * 3)
     else:
         size = chance.choice((5_000, 60_000, 190_000))
-        database.write(lambda tx: todos.add(tx, walk.tenant_id, Draft("large", description="x" * size)))
+        database.write(lambda tx: todos.add_todo(tx, walk.tenant_id, Draft("large", description="x" * size)))
 
 
 def dump_rows(raw: apsw.Connection) -> str:

@@ -11,7 +11,7 @@ from random import Random
 from time import sleep
 from typing import Any
 
-from headway.storage.task_files import TaskFile
+from headway.storage.home_files import TaskFile
 
 CONVERSATION = "0c0ffee00000400080000000deadbeef"
 WRITERS = 8

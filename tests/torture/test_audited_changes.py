@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from headway.actions import claims, dead_letters, halts, jobs, spending, todos
 from headway.actions.access import audit
+from headway.actions.engine import dead_letters
+from headway.actions.installation import halts, spending
+from headway.actions.runs import jobs
+from headway.actions.todos import claims, todos
 from headway.ledger.errors import Conflict, Halted, HeadwayError, NotFound
 from headway.ledger.tenancy import AuditFilter
 from headway.ledger.todo import Change
@@ -33,14 +36,14 @@ class Installation:
         self.desk, self.tenant_id = desk, desk.tenant.id
         self.todo_id = desk.add("leased").id
         assert desk.write(claims.claim, "worker-1", lease_s=3_600)
-        self.job_id = desk.write(jobs.create, "tool", {}).id
+        self.job_id = desk.write(jobs.create_job, "tool", {}).id
 
     def read_state(self, tx: Transaction) -> dict[str, Any]:
-        job = jobs.find(tx, self.tenant_id, self.job_id)
+        job = jobs.find_job(tx, self.tenant_id, self.job_id)
         return {
             "installation": halts.as_json(halts.find_active(tx)),
             "costs": spending_store.get_pool(tx, self.tenant_id).ceiling,
-            f"todo:{self.todo_id}": todos.get(tx, self.tenant_id, self.todo_id).subject,
+            f"todo:{self.todo_id}": todos.get_todo(tx, self.tenant_id, self.todo_id).subject,
             f"job:{self.job_id}": job and job.state,
         }
 
@@ -51,7 +54,7 @@ class Installation:
                 lambda tx: halts.halt(tx, f"reason {number}"),
                 halts.unhalt,
                 lambda tx: spending.set_limit(tx, tenant_id, number),
-                lambda tx: todos.change(tx, tenant_id, self.todo_id, Change(subject=f"subject {number}"), force=True),
+                lambda tx: todos.change_todo(tx, tenant_id, self.todo_id, Change(subject=f"subject {number}"), force=True),
                 lambda tx: dead_letters.retry(tx, tenant_id, self.job_id),
                 lambda tx: jobs.drop(tx, tenant_id, self.job_id),
             ]
@@ -59,9 +62,11 @@ class Installation:
 
     def restore_job(self) -> None:
         """Let the job die, or replace one that was dropped: nobody decides that, so there is no entry."""
-        if self.desk.read(jobs.find, self.job_id) is None:
-            self.job_id = self.desk.write(jobs.create, "tool", {}).id
-        self.desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get_locked(tx, self.tenant_id, self.job_id), "No host."))
+        if self.desk.read(jobs.find_job, self.job_id) is None:
+            self.job_id = self.desk.write(jobs.create_job, "tool", {}).id
+        self.desk.database.write(
+            lambda tx: jobs.fail_permanently(tx, jobs.get_locked_job(tx, self.tenant_id, self.job_id), "No host.")
+        )
 
     def list_new_entries(self, known: int) -> list[dict[str, Any]]:
         return self.desk.read(audit.list_after, ALL, known, 100)
@@ -92,7 +97,7 @@ def test_every_stored_change_has_one_entry_and_no_other_has_one(desk: TenantHarn
         for _ in range(ACTIONS_PER_TRIAL):
             if random.random() < 0.3:
                 installation.restore_job()
-            known = max((entry["seq"] for entry in desk.read(audit.list_page, ALL, 1)["entries"]), default=0)
+            known = max((entry["seq"] for entry in desk.read(audit.list_audit_entries, ALL, 1)["entries"]), default=0)
             changed, person = change(installation, random)
             entries = installation.list_new_entries(known)
             assert {entry["target"] for entry in entries} == changed

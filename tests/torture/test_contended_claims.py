@@ -9,7 +9,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from headway.actions import claims, todos
+from headway.actions.todos import claims, todos
 from headway.ledger.todo import Draft
 from headway.storage.clocks import wall_clock
 from headway.storage.direct import DirectDatabase
@@ -121,11 +121,11 @@ def test_a_worker_frozen_past_its_lease_is_refused_when_it_wakes_up(database_url
                 taken = [claim for _ in frozen if (claim := desk.write(claims.claim, "in time"))]
                 assert sorted(claim.todo.id for claim in taken) == sorted(set(frozen)), "each was frozen with one of its own"
                 for claim in taken[::2]:  # the other half is still in progress
-                    desk.write(todos.end, claim.todo.id, "completed", "in time", claim.lease.token)
+                    desk.write(todos.end_todo, claim.todo.id, "completed", "in time", claim.lease.token)
                 before = [desk.get(claim.todo) for claim in taken]
 
                 refused = dict(zip(frozen, [worker.wake_up() for worker in workers], strict=True))
                 assert refused == {todo.id: "already_ended" if todo.ended else "lease_lost" for todo in before}
                 assert [desk.get(claim.todo) for claim in taken] == before
                 for claim in taken[1::2]:
-                    desk.write(todos.end, claim.todo.id, "completed", "in time", claim.lease.token)
+                    desk.write(todos.end_todo, claim.todo.id, "completed", "in time", claim.lease.token)

@@ -8,7 +8,8 @@ from statistics import median
 
 import pytest
 
-from headway.actions import jobs, todos
+from headway.actions.runs import jobs
+from headway.actions.todos import todos
 from headway.engine.engine import Engine
 from headway.engine.runner import JobHandler
 from headway.ledger.job import Job
@@ -26,7 +27,7 @@ PATIENCE_S = 120
 
 
 def create_jobs(tx: Transaction, tenant_id: int, count: int, owner: str = "") -> list[Job]:
-    return [jobs.create(tx, tenant_id, KIND, {}, owner=owner) for _ in range(count)]
+    return [jobs.create_job(tx, tenant_id, KIND, {}, owner=owner) for _ in range(count)]
 
 
 @pytest.mark.proof
@@ -69,9 +70,9 @@ def test_a_queue_of_slow_turns_does_not_delay_another_tenants_jobs(database_url:
 
 
 def complete(tx: Transaction, job: Job) -> None:
-    locked = job_store.find_locked(tx, job.tenant_id, job.id)
+    locked = job_store.find_locked_job(tx, job.tenant_id, job.id)
     assert locked is not None
-    jobs.complete(tx, locked)
+    jobs.complete_job(tx, locked)
 
 
 @pytest.mark.proof
@@ -92,7 +93,7 @@ def test_a_flood_of_large_writes_does_not_starve_another_tenant(database_url: st
 
     def write_little(tx: Transaction, before: int) -> None:
         overtaken.append(begun - before)
-        todos.add(tx, other.tenant.id, Draft("one"))
+        todos.add_todo(tx, other.tenant.id, Draft("one"))
 
     async def flood(database: Database) -> None:
         current_tenant.set(desk.tenant.id)

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from headway.storage.id_ranges import RANGE_SIZE
+from headway.storage.logged_transaction import RANGE_SIZE
 from headway.testing import TenantHarness
 from tests.proofs import Proof
 

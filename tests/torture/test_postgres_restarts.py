@@ -16,8 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from headway.actions import idempotency, todos
-from headway.actions.idempotency import Answer, IdempotentRequest
+from headway.actions.access import idempotency
+from headway.actions.access.idempotency import Answer, IdempotentRequest
+from headway.actions.todos import todos
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.ledger.todo import Draft
 from headway.storage.database import Database
@@ -81,7 +82,7 @@ class Writers:
         tenant_id = self.client.desk.tenant.id
 
         def add(tx: Transaction) -> Answer:
-            return Answer(201, str(todos.add(tx, tenant_id, Draft(subject)).id))
+            return Answer(201, str(todos.add_todo(tx, tenant_id, Draft(subject)).id))
 
         try:
             await self.database.of(tenant_id).write(

@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
-from headway.actions import goals, run_ends, todos
-from headway.actions.retention import pruning
-from headway.ledger.retention import DAY_MS, GROUPS, Group
+from headway.actions.engine import run_ends
+from headway.actions.goals import goals
+from headway.actions.installation import pruning
+from headway.actions.todos import todos
+from headway.ledger.tenancy import DAY_MS, GROUPS, Group
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import events as event_store
 from headway.storage.stores.retention import Key
@@ -74,7 +76,7 @@ def test_random_pruning_keeps_what_is_open(tmp_path: Path, empty_ledger: Path, p
                 for todo in desk.database.read(
                     lambda tx: tx.all("SELECT id FROM todos WHERE completed_at = 0 AND turn_id IS NULL")
                 ):
-                    desk.write(todos.end, todo[0], "canceled", force=True)
+                    desk.write(todos.end_todo, todo[0], "canceled", force=True)
             of_turn, of_goal = read_rows(desk, OF_TURN), read_rows(desk, OF_GOAL)
             end = desk.read(event_store.get_last_seq)
             for _ in range(random.randint(5, 20)):

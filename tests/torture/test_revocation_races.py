@@ -46,7 +46,7 @@ def test_nothing_that_a_token_was_turned_into_survives_the_revocation(database_u
         pool = stack.enter_context(ThreadPoolExecutor(4))
         for n in range(proof.trials("revocations against logins, new tokens and rotations", share=3, whole=300)):
             desk = TenantHarness(databases[0], f"tenant {n}")
-            digest = tokens.hash_secret(desk.write(tokens.create, scope="admin").secret)
+            digest = tokens.hash_secret(desk.write(tokens.create_token, scope="admin").secret)
             together = Barrier(4, timeout=PATIENCE_S)
             pairs = zip(databases[1:], (open_session, create, rotate), strict=True)
             attacks = [pool.submit(attack, *pair, digest, together) for pair in pairs]
@@ -54,4 +54,4 @@ def test_nothing_that_a_token_was_turned_into_survives_the_revocation(database_u
             desk.write(tokens.revoke_all)
             for running in attacks:
                 running.result(PATIENCE_S)
-            assert not [token for token in desk.read(tokens.list_all) if not token.revoked_at]
+            assert not [token for token in desk.read(tokens.list_all_tokens) if not token.revoked_at]

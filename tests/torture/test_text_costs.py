@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from headway.agents.loop import assessor, cut_off
-from headway.agents.models import dialects, key_shapes, text_calls
+from headway.agents.models import connections, failures, text_calls
 from headway.agents.models.rehearsal import judging, reading
-from headway.agents.transcripts import tokens
+from headway.agents.transcripts import transcript
 from headway.ledger import framing, text
 from headway.ledger.parsing import checklist, writ_parser
 from headway.ledger.parsing.writ_parser import ReadWrits, WritParser
@@ -81,12 +81,12 @@ def feed(sent: str) -> None:
 
 
 WORK = (
-    Work("hide keys", key_shapes, lambda sent: key_shapes.hide_keys(sent[:10_000])),
+    Work("hide keys", failures, lambda sent: failures.hide_keys(sent[:10_000])),
     Work("find calls", text_calls, lambda sent: text_calls.split_calls(f"{sent} write_file {{<", NAMES)),
     Work("find cut-off calls", text_calls, lambda sent: text_calls.parse_calls(sent, NAMES, is_cut_off=True)),
     Work("judgement", assessor, assessor.parse_judgement),
     Work("join JSON", cut_off, lambda sent: cut_off.join_json("{", sent)),
-    Work("dialects", dialects, lambda sent: (dialects.TOO_LONG.search(sent), dialects.LACKS_TOOLS.search(sent))),
+    Work("dialects", connections, lambda sent: (connections.TOO_LONG.search(sent), connections.LACKS_TOOLS.search(sent))),
     Work("escape frames", framing, framing.escape_frames),
     Work("one line", framing, framing.format_inline),
     Work("lines", text, text.to_lines),
@@ -95,7 +95,7 @@ WORK = (
     Work("read writs", writ_parser, lambda sent: ReadWrits().add(f"/todo \\u {sent}")),
     Work("quoted writs", writ_parser, lambda sent: f"/todo {sent}" in READ),
     Work("checklist", checklist, checklist.parse),
-    Work("tokens", tokens, tokens.estimate_text),
+    Work("tokens", transcript, transcript.estimate_text),
     Work("storable", text, text.to_storable),
     Work("requests", reading, reading.split_request),
     Work("steps", reading, lambda sent: reading.find_call(f"write {sent}", reading.RecentResults("1", "a.txt"))),

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headway.actions import webhooks
-from headway.assembly import Headway
+from headway.actions.engine import webhooks
 from headway.ledger.webhook import NewWebhook
+from headway.process.assembly import Headway
 from headway.testing import TenantHarness
 
 HOSTS = ("127.0.0.1",)
@@ -86,7 +86,7 @@ class Hook(NamedTuple):
     desk: TenantHarness
 
     def show(self) -> dict[str, Any]:
-        return self.desk.read(webhooks.get, self.id).as_json()
+        return self.desk.read(webhooks.get_webhook, self.id).as_json()
 
     def list_seqs(self, kind: str = "%") -> list[int]:
         """The numbers of the tenant's events since the webhook was created."""
@@ -97,7 +97,7 @@ class Hook(NamedTuple):
 
 
 def subscribe(desk: TenantHarness, receiver: Receiver, path: str = "/", **fields: Any) -> Hook:
-    view = desk.write(webhooks.create, NewWebhook(receiver.url + path, **fields), HOSTS)
+    view = desk.write(webhooks.create_webhook, NewWebhook(receiver.url + path, **fields), HOSTS)
     return Hook(view.webhook.id, view.secret, desk)
 
 

@@ -9,7 +9,9 @@ from threading import Event
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from headway.actions import dead_letters, goals, jobs, notices, webhooks
+from headway.actions.engine import dead_letters, webhooks
+from headway.actions.goals import goals
+from headway.actions.runs import jobs, notices
 from headway.ledger.webhook import WebhookChange
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
@@ -71,7 +73,7 @@ def test_a_filter_chooses_by_kind_conversation_and_goal(sqlite_url: str, receive
         with DirectDatabase(sqlite_url) as database:
             desk = TenantHarness(database)
             mine, other = desk.conversation(), desk.conversation()
-            goal = desk.write(goals.add, goals.NewGoal("A garden.", "It grows."))
+            goal = desk.write(goals.add_goal, goals.NewGoal("A garden.", "It grows."))
             subscribe(desk, receiver, "/kind", kinds=("conversation_created", "todo_changed"))
             subscribe(desk, receiver, "/conversation", conversation_id=mine.id)
             subscribe(desk, receiver, "/goal", goal_id=goal.id)
@@ -94,7 +96,7 @@ def test_a_filter_chooses_by_kind_conversation_and_goal(sqlite_url: str, receive
 
     def list_hooks(desk: TenantHarness) -> list[dict[str, int]]:
         last = desk.database.read(lambda tx: tx.all("SELECT MAX(seq) FROM events"))[0][0]
-        return [{**hook, "last": last} for hook in desk.read(webhooks.list_page, 10)["webhooks"]]
+        return [{**hook, "last": last} for hook in desk.read(webhooks.list_webhooks, 10)["webhooks"]]
 
     asyncio.run(run())
 
@@ -146,7 +148,7 @@ def test_a_receiver_that_is_gone_is_not_asked_again(sqlite_url: str, receiver: R
                 receiver.answer = lambda _received: 204
                 hook.desk.write(jobs.drop, hook.id)  # the dead letter, not the webhook
                 assert hook.show()["state"] == "failed"
-                hook.desk.write(webhooks.change, hook.id, WebhookChange(paused=False), HOSTS)
+                hook.desk.write(webhooks.change_webhook, hook.id, WebhookChange(paused=False), HOSTS)
                 headway.nudge()
                 await until(lambda: hook.show()["after"] == hook.list_seqs()[-1])
                 assert list(dict.fromkeys(receiver.seqs)) == hook.list_seqs()
@@ -162,9 +164,9 @@ def test_a_paused_webhook_continues_where_it_stopped_and_a_replay_during_a_deliv
             hook = subscribe(TenantHarness(database), receiver)
             async with open_headway(sqlite_url, tmp_path) as headway:
                 await until(lambda: len(receiver.received) == 1)
-                hook.desk.write(webhooks.change, hook.id, WebhookChange(paused=True), HOSTS)
+                hook.desk.write(webhooks.change_webhook, hook.id, WebhookChange(paused=True), HOSTS)
                 first = hook.desk.add("while it is paused")
-                hook.desk.write(webhooks.change, hook.id, WebhookChange(paused=False), HOSTS)
+                hook.desk.write(webhooks.change_webhook, hook.id, WebhookChange(paused=False), HOSTS)
                 headway.nudge()
                 await until(lambda: hook.show()["after"] == hook.list_seqs()[-1])
                 assert receiver.seqs == hook.list_seqs()
@@ -191,7 +193,7 @@ def test_a_paused_webhook_continues_where_it_stopped_and_a_replay_during_a_deliv
 def test_a_deleted_webhook_and_its_job_are_gone(sqlite_url: str, receiver: Receiver) -> None:
     with DirectDatabase(sqlite_url) as database:
         hook = subscribe(TenantHarness(database), receiver)
-        hook.desk.write(webhooks.remove, hook.id)
+        hook.desk.write(webhooks.remove_webhook, hook.id)
         assert database.read(lambda tx: tx.all("SELECT id FROM webhooks UNION SELECT id FROM jobs")) == []
 
 

@@ -11,12 +11,10 @@ import pytest
 
 from headway.ledger.errors import Invalid
 from headway.ledger.webhook import DeliveryAttempt, Secrets
-from headway.outbound.addresses import Address
-from headway.outbound.receivers import check_receiver
+from headway.outbound import Address, check_receiver
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from headway.webhooks.messages import WebhookMessage
-from headway.webhooks.sender import Sender
+from headway.webhooks.sender import Sender, WebhookMessage
 from tests.webhooks.receiver import HOSTS, open_headway, run_receiver, subscribe, until
 
 MESSAGE = WebhookMessage("id_1", 1, "todo_changed", b"{}")

@@ -1,0 +1,1 @@
+"""One function per verb, over one transaction, which emits its events."""

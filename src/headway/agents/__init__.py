@@ -1,0 +1,1 @@
+"""Runs of agents: the loop, tools, models, roles, transcripts."""

@@ -3,11 +3,12 @@
 import json
 from typing import Any, NamedTuple
 
-from headway.actions import memory, runs
+from headway.actions.runs import runs
+from headway.actions.turns import memory
 from headway.agents import writs
 from headway.agents.instructions.roles import Role
 from headway.agents.transcripts import transcript
-from headway.agents.transcripts.facts import build_runtime_message
+from headway.agents.transcripts.transcript import build_runtime_message
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.framing import escape_frames, format_frame, format_inline
@@ -100,8 +101,8 @@ def get_original_request(tx: Transaction, parent: Run) -> str:
     """
     root = parent
     while root.parent_run_id is not None:
-        root = runs.get(tx, root.tenant_id, root.parent_run_id)
-    goal = goal_store.find(tx, root.tenant_id, root.goal_id) if root.goal_id is not None else None
+        root = runs.get_run(tx, root.tenant_id, root.parent_run_id)
+    goal = goal_store.find_goal(tx, root.tenant_id, root.goal_id) if root.goal_id is not None else None
     return goal.description if goal else root.task
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headway.actions import jobs
 from headway.actions.inspection import forks
 from headway.actions.inspection.forks import ForkRequest
+from headway.actions.runs import jobs
 from headway.ledger.job import Job
 from headway.ledger.run import Run
 from headway.storage.stores import jobs as job_store
@@ -39,4 +39,4 @@ class Forks:
 
     def own(self, tx: Transaction, run: Run) -> Job:
         job_store.record_heartbeat(tx, self.get_runtime().owner)
-        return jobs.get(tx, run.tenant_id, run.id)
+        return jobs.get_job(tx, run.tenant_id, run.id)

@@ -8,8 +8,8 @@ from glob import escape
 from typing import Any, Final, NamedTuple
 
 from headway.actions.access import audit
-from headway.actions.people import inbox
-from headway.actions.people.inbox import ApprovalDecision
+from headway.actions.runs import inbox
+from headway.actions.runs.inbox import ApprovalDecision
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution
@@ -74,7 +74,7 @@ def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Executio
 
 
 def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
-    tenant = tenant_store.find(tx, tenant_id)
+    tenant = tenant_store.find_tenant(tx, tenant_id)
     return tenant.name if tenant else ""
 
 
@@ -149,7 +149,7 @@ class Permission(NamedTuple):
     def allow_always(self, tx: Transaction, approval: PersonRequest, tool: Tool, arguments: Arguments) -> None:
         call, rule = self.build_rule(tx, approval, tool, arguments)
         self.policy.add_allow_rule(call, rule)
-        audit.record(tx, approval.tenant_id, "policy.allow", f"approval:{approval.id}", new={"rule": rule.as_json()})
+        audit.record_in_audit(tx, approval.tenant_id, "policy.allow", f"approval:{approval.id}", new={"rule": rule.as_json()})
 
     def preview_rule(self, tx: Transaction, approval: PersonRequest) -> Rule | None:
         """Return the rule that `always` would add, if one can be written."""
@@ -176,7 +176,7 @@ class Permission(NamedTuple):
         if not removed:
             raise NotFound(f"No rule of this tenant comes from approval {approval_id}.")
         rules = [rule.as_json() for rule in removed]
-        audit.record(tx, tenant_id, "policy.forget", f"approval:{approval_id}", old={"rules": rules})
+        audit.record_in_audit(tx, tenant_id, "policy.forget", f"approval:{approval_id}", old={"rules": rules})
         return removed
 
     def try_call(self, tx: Transaction, tenant_id: int, tool: Tool, role: str, arguments: dict[str, Any]) -> "TriedCall":

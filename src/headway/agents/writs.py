@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from headway.actions import references, schedules, todos, turn_plan, views
-from headway.actions.schedules import Timing
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import Timing
+from headway.actions.todos import references, todos
+from headway.actions.turns import plan, views
 from headway.agents.instructions.roles import Role
 from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid
 from headway.ledger.framing import format_frame, format_inline
+from headway.ledger.job import Schedule
 from headway.ledger.parsing import todo_fields
 from headway.ledger.parsing.writ_parser import QuoteCheck, Writ, is_never_quoted, list_agent_lines, parse
-from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
 from headway.storage.stores import schedules as schedule_store
@@ -119,10 +121,10 @@ def run_schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> 
 def run_schedule_verb(tx: Transaction, scope: Scope, command: str) -> list[str]:
     verb, _, name = command.partition(" ")
     if command == "list":
-        page = schedule_store.list_page(tx, scope.tenant_id, LIST_LIMIT)
+        page = schedule_store.list_schedule_page(tx, scope.tenant_id, LIST_LIMIT)
         return [format_schedule(schedule) for schedule in page] or ["no schedules"]
     if verb == "rm" and name.strip() and ":" not in name:
-        schedules.remove(tx, scope.tenant_id, name.strip())
+        schedules.remove_schedule(tx, scope.tenant_id, name.strip())
         return [f"removed {format_inline(name.strip())}"]
     head, colon, content = command.partition(": ")
     name, _, when = head.strip().partition(" ")
@@ -173,12 +175,12 @@ def add_todo(tx: Transaction, scope: Scope, arguments: str, body: str | None) ->
     subject = remainder.strip() if tenant_wide else arguments
     subject, fields = todo_fields.cut_words(subject)
     draft = Draft(subject, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home, **fields)
-    return [f"added {format_todo(todos.add(tx, scope.tenant_id, draft))}"]
+    return [f"added {format_todo(todos.add_todo(tx, scope.tenant_id, draft))}"]
 
 
 def add_plan_item(tx: Transaction, scope: Scope, subject: str, body: str | None) -> list[str]:
-    item = turn_plan.PlanItem(subject, (body or "").strip("\n"))
-    return [f"added {format_todo(todo)}" for todo in turn_plan.create(tx, scope, scope.turn_id or "", [item]).todos]
+    item = plan.PlanItem(subject, (body or "").strip("\n"))
+    return [f"added {format_todo(todo)}" for todo in plan.create_plan(tx, scope, scope.turn_id or "", [item]).todos]
 
 
 def list_plan(tx: Transaction, scope: Scope, _arguments: str, _body: str | None) -> list[str]:
@@ -215,7 +217,7 @@ def format_todo(todo: Todo) -> str:
 
 
 def start_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
-    return [format_todo(todos.start(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id))]
+    return [format_todo(todos.start_todo(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id))]
 
 
 def complete_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | None) -> list[str]:
@@ -223,23 +225,23 @@ def complete_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | No
     match = NUMBER_AND_OUTCOME.fullmatch(arguments)
     reference, outcome = (match[1], match[2]) if match else (arguments, None)
     todo = references.resolve_todo(tx, scope, reference)
-    return [format_todo(todos.end(tx, scope.tenant_id, todo.id, "completed", outcome))]
+    return [format_todo(todos.end_todo(tx, scope.tenant_id, todo.id, "completed", outcome))]
 
 
 def cancel_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
-    return [format_todo(todos.end(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id, "canceled"))]
+    return [format_todo(todos.end_todo(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id, "canceled"))]
 
 
 def describe_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | None) -> list[str]:
     reference, text = split_reference(arguments)
     todo = references.resolve_todo(tx, scope, reference)
-    return [format_todo(todos.change(tx, scope.tenant_id, todo.id, Change(description=text)))]
+    return [format_todo(todos.change_todo(tx, scope.tenant_id, todo.id, Change(description=text)))]
 
 
 def rename_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | None) -> list[str]:
     reference, text = split_reference(arguments)
     todo = references.resolve_todo(tx, scope, reference)
-    return [format_todo(todos.change(tx, scope.tenant_id, todo.id, Change(subject=text)))]
+    return [format_todo(todos.change_todo(tx, scope.tenant_id, todo.id, Change(subject=text)))]
 
 
 def split_reference(arguments: str) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""The pursuit of goals."""

@@ -5,17 +5,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from headway.actions import goals, journal, plans, runs, sub_goals
-from headway.actions.proof import goal_proof
-from headway.agents.checks.kinds import NO_SANDBOX
+from headway.actions.goals import goals
+from headway.actions.runs import runs, sub_goals
 from headway.agents.checks.rulings import CheckCaller, describe_refusal, rule_on_checks
-from headway.agents.checks.runner import CheckSubject
+from headway.agents.checks.runner import NO_SANDBOX, CheckSubject
 from headway.agents.delegation import Assignment, start_sub_agent
-from headway.agents.loop.calls import proofs, replay
+from headway.agents.loop.calls import proofs, proposals
 from headway.agents.loop.context import load_context
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
-from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
+from headway.autonomy import check_ins, planner, prompts, resumption
 from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunGoalChecks, WorkInline
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
@@ -23,7 +22,6 @@ from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_re
 from headway.ledger.items.request_items import stands_alone
 from headway.ledger.text import to_one_line
 from headway.storage.stores import goals as goal_store
-from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.stores import runs as run_store
 
 REASON_LIMIT: Final = 1_000
@@ -68,7 +66,7 @@ def ensure_cycle(step: PursuitStep) -> CheckResult:
     Sub-goals that a crash interrupted are reviewed before they resume.
     """
     if goal_store.open_cycle(step.tx, step.goal.tenant_id, step.goal.id):
-        journal.append(step.tx, step.goal.tenant_id, step.goal.id, "cycle_began", {"plan_no": step.goal.plan_no})
+        sub_goals.append(step.tx, step.goal.tenant_id, step.goal.id, "cycle_began", {"plan_no": step.goal.plan_no})
     interrupted = step.list_interrupted()
     if interrupted:
         return AskQuestion(resumption.build_question(step.goal, interrupted), apply_resumption)
@@ -82,7 +80,7 @@ def apply_resumption(step: PursuitStep, result: FormResult[resumption.Resumption
 def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
     """Judge ended sub-goals by metrics before replanning, so that a bad outcome counts against the plan that produced it."""
     evaluations = [
-        (sub_goal, evaluation) for sub_goal in step.list_unjudged() if (evaluation := evaluator.evaluate_by_metric(sub_goal))
+        (sub_goal, evaluation) for sub_goal in step.list_unjudged() if (evaluation := planner.evaluate_by_metric(sub_goal))
     ]
     for sub_goal, evaluation in evaluations:
         sub_goals.judge(step.tx, step.goal, sub_goal, *evaluation)
@@ -96,13 +94,13 @@ def ensure_plan(step: PursuitStep) -> CheckResult:
         return None
     is_driven = step.runtime.models.drives_items("strong")
     if goal.plan_no == 0 and is_driven and (steps := planner.plan_by_rule(goal)):
-        plans.apply_plan(step.tx, goal, steps, "")
+        goals.apply_plan(step.tx, goal, steps, "")
         return None
-    if is_driven and goal.plan_no and pursuit_store.list_ready(step.tx, goal, "inline", 1):
+    if is_driven and goal.plan_no and goal_store.list_ready_pursuits(step.tx, goal, "inline", 1):
         return CLEAR  # a small model first does the rest: what failed does not stop it
     if goal.plan_no == 0:
         return AskQuestion(planner.build_plan_question(goal, step.workforce, step.experience()), apply_plan)
-    why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
+    why = find_replan_reason(goal, step.known) if has_replan_reason(goal, goal_store.list_doubts(step.tx, goal)) else None
     if why is None:
         return CLEAR
     if is_driven and goal.plan_no == 1 and not goal.replan_why and planner.plan_by_rule(goal):
@@ -121,14 +119,14 @@ def ask_what_next(step: PursuitStep) -> None:
     missed = [sub_goal for sub_goal in step.known if sub_goal.divergence not in (None, "none")]
     reasons = [f"#{sub_goal.id} {sub_goal.title}: {sub_goal.divergence_reason}" for sub_goal in missed]
     reason = "\n".join([f"{len(missed)} of {len(step.known)} sub-goals were not reached.", *reasons])[:REASON_LIMIT]
-    goals.escalate(step.tx, goals.save(step.tx, step.goal._replace(replan_why=reason)), "escalation", reason)
+    goals.escalate(step.tx, goals.save_goal_and_emit(step.tx, step.goal._replace(replan_why=reason)), "escalation", reason)
 
 
 def apply_plan(step: PursuitStep, result: FormResult[planner.PlanForm]) -> None:
     if result.form is None:
         handle_missing_plan(step, result)
         return
-    plans.apply_plan(step.tx, step.goal, planner.to_planned_steps(result.form, step.known), "")
+    goals.apply_plan(step.tx, step.goal, planner.to_planned_steps(result.form, step.known), "")
 
 
 def handle_missing_plan(step: PursuitStep, result: FormResult[Any]) -> None:
@@ -153,17 +151,17 @@ def apply_replan(step: PursuitStep, result: FormResult[planner.ReplanForm], why:
     except Invalid:
         return  # the next step asks again
     steps = planner.to_planned_steps(form, step.known)
-    if plans.is_unchanged(step.known, steps):
+    if goals.is_unchanged(step.known, steps):
         goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_LIMIT]}), but it would change nothing.")
         return
     evaluate_by_metrics(step)
-    goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
+    goal = goals.save_goal_and_emit(tx, goal._replace(replan_count=goal.replan_count + 1))
     reason = f"{why} {form.reason}".strip()
     if form.new_goal.strip():
         goal = change_description(step, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT], reason)
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
-    plans.apply_plan(tx, goal, steps, reason)
+    goals.apply_plan(tx, goal, steps, reason)
 
 
 def change_description(step: PursuitStep, goal: Goal, description: str, reason: str) -> Goal:
@@ -173,20 +171,20 @@ def change_description(step: PursuitStep, goal: Goal, description: str, reason: 
     step.notify_operator(
         "replanned", f"{cause} The goal was {goals.format_description(goal)} It is now {goals.format_description(renamed)}"
     )
-    return goals.save(step.tx, renamed)
+    return goals.save_goal_and_emit(step.tx, renamed)
 
 
 def start_agents(step: PursuitStep) -> CheckResult:
     """Start ready sub-goals as sub-agents, by priority, up to the limit on concurrent ones."""
     room = step.runtime.limits.per_parent - len(step.list_running())
-    ready = pursuit_store.list_ready(step.tx, step.goal, "agent", room) if room > 0 and not step.is_out_of_budget else []
+    ready = goal_store.list_ready_pursuits(step.tx, step.goal, "agent", room) if room > 0 and not step.is_out_of_budget else []
     if not ready:
         return CLEAR
     for sub_goal in ready:
-        context = prompts.render_task_context(sub_goal, pursuit_store.list_dependencies(step.tx, sub_goal))
+        context = prompts.render_task_context(sub_goal, goal_store.list_dependencies(step.tx, sub_goal))
         assignment = Assignment(step.runtime.roles.find(sub_goal.role), prompts.render_task(sub_goal), context)
         child = start_sub_agent(step.tx, step.run, assignment, step.runtime.limits, sub_goal.id)
-        sub_goals.start(step.tx, sub_goal, child)
+        sub_goals.start_sub_goal(step.tx, sub_goal, child)
     step.clear_failures()
     return None
 
@@ -206,7 +204,7 @@ def prove_outcomes(step: PursuitStep) -> CheckResult:
 def apply_outcome_receipt(step: PursuitStep, receipt: ReceiptDraft, sub_goal_id: int) -> None:
     sub_goal = step.find(sub_goal_id)
     if sub_goal.divergence is None and receipt.covers(decode_checks(sub_goal.checks)):
-        goal_proof.judge_sub_goal(step.tx, step.goal, sub_goal, receipt)
+        goals.judge_sub_goal(step.tx, step.goal, sub_goal, receipt)
 
 
 def run_checks(
@@ -216,7 +214,7 @@ def run_checks(
     approve them."""
     if step.run.replays and proofs.reaches_outside(subject.checks):
         reason = f"the checks of {subject.title[:200]!r}"
-        goals.escalate(step.tx, step.goal, "escalation", replay.STOP_MESSAGE.format(step.run.iterations, reason))
+        goals.escalate(step.tx, step.goal, "escalation", proposals.STOP_MESSAGE.format(step.run.iterations, reason))
         return None
     if step.runtime.checks.needs_approval(subject.checks):
         goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
@@ -236,22 +234,22 @@ def evaluate_outcomes(step: PursuitStep) -> CheckResult:
     if not unjudged:
         return CLEAR
     sub_goal = unjudged[0]
-    return AskQuestion(evaluator.build_outcome_question(step.goal, sub_goal), partial(apply_evaluation, sub_goal_id=sub_goal.id))
+    return AskQuestion(planner.build_outcome_question(step.goal, sub_goal), partial(apply_evaluation, sub_goal_id=sub_goal.id))
 
 
-def apply_evaluation(step: PursuitStep, result: FormResult[evaluator.EvaluationForm], sub_goal_id: int) -> None:
-    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *evaluator.to_evaluation(result))
+def apply_evaluation(step: PursuitStep, result: FormResult[planner.EvaluationForm], sub_goal_id: int) -> None:
+    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *planner.to_evaluation(result))
 
 
 def work_inline(step: PursuitStep) -> CheckResult:
     if step.run.sub_goal_id is not None:
         return WorkInline(step.run)
-    ready = pursuit_store.list_ready(step.tx, step.goal, "inline", 1) if not step.is_out_of_budget else []
+    ready = goal_store.list_ready_pursuits(step.tx, step.goal, "inline", 1) if not step.is_out_of_budget else []
     if not ready:
         return CLEAR
     sub_goal = ready[0]
-    done = pursuit_store.list_last_completed(step.tx, step.goal, prompts.DONE_LIMIT)
-    dependencies = pursuit_store.list_dependencies(step.tx, sub_goal)
+    done = goal_store.list_last_completed(step.tx, step.goal, prompts.DONE_LIMIT)
+    dependencies = goal_store.list_dependencies(step.tx, sub_goal)
     is_alone = step.runtime.models.drives_items("strong") and not dependencies and stands_alone(sub_goal.description)
     opening = prompts.build_task(sub_goal) if is_alone else prompts.build_work(step.goal, sub_goal, done, dependencies)
     run = goals.begin_inline(step.tx, step.run, sub_goal, transcript.encode(opening), step.runtime.limits.sub_agent_iterations)
@@ -271,10 +269,10 @@ def check_on_agents(step: PursuitStep) -> CheckResult:
     )
     if sub_goal is None:
         return CLEAR
-    run = runs.get(step.tx, sub_goal.tenant_id, sub_goal.run_id or "")
+    run = runs.get_run(step.tx, sub_goal.tenant_id, sub_goal.run_id or "")
     changes, why = check_ins.check_progress(step.tx, sub_goal, run, step.limits)
     if not why or step.is_out_of_budget:
-        sub_goals.change(step.tx, sub_goal, **changes)
+        sub_goals.change_sub_goal(step.tx, sub_goal, **changes)
         return None
     if sub_goal.interventions >= check_ins.MAX_INTERVENTIONS:
         check_ins.intervene(step.tx, sub_goal, run, None, why)
@@ -286,7 +284,7 @@ def check_on_agents(step: PursuitStep) -> CheckResult:
 
 def apply_intervention(step: PursuitStep, result: FormResult[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
     sub_goal = step.find(sub_goal_id)
-    run = run_store.find(step.tx, sub_goal.tenant_id, sub_goal.run_id or "")
+    run = run_store.find_run(step.tx, sub_goal.tenant_id, sub_goal.run_id or "")
     if sub_goal.status == "in-progress" and run and not run.ended:  # otherwise it has ended in the meantime
         check_ins.intervene(step.tx, sub_goal, run, result, why)
 
@@ -317,25 +315,25 @@ def conclude(step: PursuitStep) -> CheckResult:
         subject = CheckSubject("goal", goal.id, goal.description, decode_checks(goal.checks), build_summary(step.known))
         return run_checks(step, subject, apply_goal_receipt)
     if goal.success_criteria:
-        return AskQuestion(evaluator.build_goal_question(goal, step.known), apply_verdict)
-    goals.complete(tx, goal, build_summary(step.known))
+        return AskQuestion(planner.build_goal_question(goal, step.known), apply_verdict)
+    goals.complete_goal(tx, goal, build_summary(step.known))
     return None
 
 
-def apply_verdict(step: PursuitStep, result: FormResult[evaluator.VerdictForm]) -> None:
-    missing = evaluator.describe_unmet(result)
-    journal.append(step.tx, step.goal.tenant_id, step.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
+def apply_verdict(step: PursuitStep, result: FormResult[planner.VerdictForm]) -> None:
+    missing = planner.describe_unmet(result)
+    sub_goals.append(step.tx, step.goal.tenant_id, step.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
     if missing:
-        goals.save(step.tx, step.goal._replace(replan_why=missing))
+        goals.save_goal_and_emit(step.tx, step.goal._replace(replan_why=missing))
     else:
-        goals.complete(step.tx, step.goal, build_summary(step.known))
+        goals.complete_goal(step.tx, step.goal, build_summary(step.known))
 
 
 def apply_goal_receipt(step: PursuitStep, receipt: ReceiptDraft) -> None:
     if receipt.covers(decode_checks(step.goal.checks)):
-        goal = goal_proof.prove_goal(step.tx, step.goal, receipt)
+        goal = goals.prove_goal(step.tx, step.goal, receipt)
         if receipt.ok:
-            goals.complete(step.tx, goal, build_summary(step.known))
+            goals.complete_goal(step.tx, goal, build_summary(step.known))
 
 
 def build_summary(known: list[SubGoal]) -> str:

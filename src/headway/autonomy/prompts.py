@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from pydantic_ai.messages import ModelRequest
 
-from headway.actions.plans import format_key
+from headway.actions.goals.goals import format_key
 from headway.agents.instructions.roles import INDEX, Role, Roles
 from headway.agents.tools.toolbox import Toolbox
-from headway.agents.transcripts.facts import Facts, SubGoalFacts, build_runtime_message
+from headway.agents.transcripts.transcript import Facts, SubGoalFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.goal import Experience, Goal, SubGoal
 from headway.ledger.run import Run, to_dollars

@@ -1,31 +1,31 @@
-"""The pursuit of a goal: look at its rows and do the one next thing.
-
-No plan → plan. Sub-goals ready → start them. One ended → judge it. Diverged → replan. All ended → judge the whole. Each step is one
-transaction, which ends where a model's answer or work on a sub-goal is needed. If the process is killed between any two statements,
-pursuing the same goal again resumes it.
-"""
+"""The job that pursues a goal, one step after the other."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from headway.actions import goals, jobs, runs, spending
+from headway.actions.goals import goals
+from headway.actions.installation import spending
+from headway.actions.runs import jobs, notices, runs
 from headway.agents.checks.runner import CheckedSubject
 from headway.agents.loop.calls import proofs
 from headway.agents.loop.context import Runtime, load_context
 from headway.agents.loop.driver import drive
-from headway.agents.loop.late_payment import paying_for_broken_calls
+from headway.agents.loop.job_handlers import fail_job
+from headway.agents.loop.step import paying_for_broken_calls
 from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.execution import Execution
+from headway.autonomy import check_ins
 from headway.autonomy.next_step import advance
 from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, RunGoalChecks, WorkInline
+from headway.engine.runner import JobHandler
 from headway.ledger.errors import CommitUncertain, StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
 from headway.storage.retry import MAX_REFUSALS, StorageRetry
 from headway.storage.stores import goals as goal_store
-from headway.storage.stores import halts as halt_store
+from headway.storage.stores import installation as halt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
@@ -74,7 +74,7 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
 
 async def run_checks(runtime: Runtime, job: Job, request: RunGoalChecks) -> ChecksAnswer:
     def load_execution(tx: Transaction) -> Execution:
-        return load_context(tx, runtime, runs.get(tx, job.tenant_id, job.id)).execution
+        return load_context(tx, runtime, runs.get_run(tx, job.tenant_id, job.id)).execution
 
     execution = await runtime.database.read(load_execution)
     try:
@@ -108,8 +108,8 @@ def apply_step(
 ) -> NextAction:
     """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
     owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
-    run = run_store.find(tx, job.tenant_id, job.id)
-    goal = goal_store.find_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
+    run = run_store.find_run(tx, job.tenant_id, job.id)
+    goal = goal_store.find_locked_goal(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
     if run is None or goal is None:
         return None
     if owned_job is None:
@@ -184,10 +184,20 @@ def is_transient(failure: Exception) -> bool:
 
 def fail_pursuit(tx: Transaction, job: Job, error: str) -> None:
     """Pause a goal whose pursuit an internal error ended, or whose pursuit repeatedly crashed its worker."""
-    run = run_store.find(tx, job.tenant_id, job.id)
-    goal = goal_store.find_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
+    run = run_store.find_run(tx, job.tenant_id, job.id)
+    goal = goal_store.find_locked_goal(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
     if goal is None or (goal.status != "active" and goal.pause_kind != "budget"):  # new budget would resume the goal
         jobs.fail_permanently(tx, job, error)
     else:
         goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
         goals.pause_for_fault(tx, goal, job, error)
+
+
+# Handlers for the engine's jobs that pursue goals and notify the operator.
+
+
+def build_handlers(runtime: Runtime, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, JobHandler]:
+    return {
+        goals.JOB_KIND: JobHandler(lambda job: pursue(runtime.of(job.tenant_id), limits, job), fail_pursuit),
+        notices.JOB_KIND: JobHandler(lambda job: check_ins.deliver(runtime.of(job.tenant_id), notify, home, job), fail_job),
+    }

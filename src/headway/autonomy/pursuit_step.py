@@ -4,22 +4,23 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.access import quotas
+from headway.actions.goals import goals
+from headway.actions.installation import spending
+from headway.actions.runs import jobs, notices, runs
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.instructions.prompts import POOL_EXHAUSTED, STORAGE_FULL
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.step import BUDGET_CHECK_MS
 from headway.agents.loop.structured import FormResult, Question
 from headway.agents.models.client import ModelFailed
-from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN
+from headway.agents.transcripts.transcript import CHARACTERS_PER_TOKEN
 from headway.autonomy.prompts import Workforce
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
 from headway.ledger.job import NEVER, Job
 from headway.ledger.run import Run
 from headway.storage.stores import goals as goal_store
-from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
@@ -82,9 +83,9 @@ class PursuitStep:
     def reload(self) -> None:
         """Reload the rows after a change."""
         tenant_id = self.goal.tenant_id
-        self.goal = goals.get(self.tx, tenant_id, self.goal.id)
-        self.run = runs.get(self.tx, tenant_id, self.run.id)
-        self.job = jobs.get(self.tx, tenant_id, self.run.id)
+        self.goal = goals.get_goal(self.tx, tenant_id, self.goal.id)
+        self.run = runs.get_run(self.tx, tenant_id, self.run.id)
+        self.job = jobs.get_job(self.tx, tenant_id, self.run.id)
         vars(self).pop("known", None)
         vars(self).pop("at_hand", None)
 
@@ -96,7 +97,7 @@ class PursuitStep:
     @cached_property
     def at_hand(self) -> list[SubGoal]:
         """The sub-goals that are running or wait for evaluation."""
-        return pursuit_store.list_active(self.tx, self.goal)
+        return goal_store.list_active(self.tx, self.goal)
 
     @property
     def is_running(self) -> bool:
@@ -136,14 +137,14 @@ class PursuitStep:
         return self.job.attempts + 1 >= self.job.max_attempts
 
     def charge(self, call: ModelCall) -> None:
-        self.keep(spending.settle(self.tx, self.run, call, self.runtime.limits.budget))
+        self.keep(spending.settle_payment(self.tx, self.run, call, self.runtime.limits.budget))
 
     def release(self) -> None:
         self.keep(spending.release(self.tx, self.run))
 
     def keep(self, run: Run) -> None:
         if run != self.run:
-            run_store.save(self.tx, run)
+            run_store.save_run(self.tx, run)
             self.run = run
 
     def clear_failures(self) -> None:
@@ -196,4 +197,4 @@ class PursuitStep:
         if self.run.status != "waiting":
             self.release()  # for example, a reservation of a process that died
             self.keep(self.run._replace(status="waiting", updated_at=self.tx.now))
-            runs.emit_changed(self.tx, self.run)
+            runs.emit_run_changed(self.tx, self.run)

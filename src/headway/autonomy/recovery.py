@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from headway.actions import jobs, journal, notices, sub_goals
-from headway.actions.notices import NoticeSubject
+from headway.actions.runs import jobs, notices, sub_goals
+from headway.actions.runs.notices import NoticeSubject
 from headway.ledger.events import Event, encode_json
 from headway.ledger.goal import Goal
 from headway.ledger.job import Job
@@ -27,9 +27,9 @@ def recover_goals(tx: Transaction, recovered_jobs: Sequence[Job], stagger_ms: in
 
 def notify_tenant(tx: Transaction, tenant_id: int, recovered_jobs: Sequence[Job], start_times: Iterator[int]) -> None:
     """Emit one event for the tenant's jobs, and send one notice if goals were among them."""
-    runs = [run for job in recovered_jobs if (run := run_store.find(tx, tenant_id, job.id))]
+    runs = [run for job in recovered_jobs if (run := run_store.find_run(tx, tenant_id, job.id))]
     goal_ids = {run.goal_id for run in runs if run.goal_id is not None}
-    candidates = [goal_store.find(tx, tenant_id, goal_id) for goal_id in goal_ids]
+    candidates = [goal_store.find_goal(tx, tenant_id, goal_id) for goal_id in goal_ids]
     open_goals = sorted((goal for goal in candidates if goal and not goal.ended), key=lambda goal: (goal.priority, goal.id))
     for goal in open_goals:
         goal_runs = [run for run in runs if run.goal_id == goal.id]
@@ -66,9 +66,9 @@ def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[in
         if sub_goal.status == "in-progress" and sub_goal.id in sub_goal_ids
     ]
     for sub_goal in interrupted:
-        sub_goals.change(tx, sub_goal, interrupted=1)
+        sub_goals.change_sub_goal(tx, sub_goal, interrupted=1)
     data = {"agents": [run.role for run in runs], "sub_goals": [sub_goal.id for sub_goal in interrupted]}
-    journal.append(tx, goal.tenant_id, goal.id, "interrupted", data)
+    sub_goals.append(tx, goal.tenant_id, goal.id, "interrupted", data)
     return {sub_goal.id for sub_goal in interrupted}
 
 
@@ -79,8 +79,8 @@ def requeue_goal(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) 
     """
     for run in runs:
         if not run.is_main:
-            jobs.delay(tx, jobs.get_locked(tx, run.tenant_id, run.id))
-    pursuit = job_store.find_locked(tx, goal.tenant_id, goal.run_id or "")
+            jobs.delay(tx, jobs.get_locked_job(tx, run.tenant_id, run.id))
+    pursuit = job_store.find_locked_job(tx, goal.tenant_id, goal.run_id or "")
     if pursuit and (pursuit.state == "queued" or (pursuit.state == "delayed" and not pursuit.attempts)):
         jobs.move(tx, pursuit, "queued", due_at)
 

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headway.actions import goals, journal, runs, sub_goals
+from headway.actions.goals import goals
+from headway.actions.runs import runs, sub_goals
 from headway.agents.instructions.prompts import SUBMIT_RESUMPTION
 from headway.agents.loop.structured import Form, FormResult, Question
 from headway.autonomy import check_ins, prompts
@@ -41,13 +42,15 @@ def apply_decisions(tx: Transaction, goal: Goal, interrupted: Sequence[SubGoal],
     for sub_goal in interrupted:
         answer = answers.get(str(sub_goal.id))
         decisions[str(sub_goal.id)] = answer.action if answer else "resume"
-        resumed = sub_goals.change(tx, sub_goal, interrupted=0, checked_at=tx.now, progress_at=tx.now)
+        resumed = sub_goals.change_sub_goal(tx, sub_goal, interrupted=0, checked_at=tx.now, progress_at=tx.now)
         if answer and answer.action == "retry":
-            run = run_store.find(tx, resumed.tenant_id, resumed.run_id or "")
+            run = run_store.find_run(tx, resumed.tenant_id, resumed.run_id or "")
             if run:
                 check_ins.restart(tx, resumed, run)
         elif answer and answer.action == "replan":  # the new plan decides whether its agents continue
-            goals.save(tx, goal._replace(replan_why=f"After an interruption, #{resumed.id} no longer fits: {answer.reason}"))
+            goals.save_goal_and_emit(
+                tx, goal._replace(replan_why=f"After an interruption, #{resumed.id} no longer fits: {answer.reason}")
+            )
         else:
             runs.release_workers(tx, resumed.tenant_id, resumed.id)
-    journal.append(tx, goal.tenant_id, goal.id, "recovered", {"sub_goals": decisions})
+    sub_goals.append(tx, goal.tenant_id, goal.id, "recovered", {"sub_goals": decisions})

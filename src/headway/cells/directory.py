@@ -1,14 +1,14 @@
-"""The directory: the database that knows all cells, and the way to each of them.
-
-It is the database at HEADWAY_DIRECTORY_URL, or the database itself. It is the directory if it has the URLs of cells.
-"""
+"""The directory of cells: opens it and each cell, and finds the cell of a tenant."""
 
 from collections.abc import Callable, Sequence
+from os.path import join
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from headway.actions.access import cells
+from headway.actions.installation import tenants
 from headway.ledger.cells import Cell
-from headway.ledger.errors import HeadwayError, NotFound, SettingsError, StorageError
+from headway.ledger.errors import HeadwayError, NotFound, SettingsError, StorageError, WrongCell
+from headway.ledger.tenancy import LOCAL_TENANT
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase, is_sqlite
 
@@ -41,7 +41,7 @@ class Directory:
         else:
             self.database = open_postgres("The directory", settings.directory_url, settings)
         try:
-            self.cells = self.database.read(cells.list_all)
+            self.cells = self.database.read(cells.list_all_cells)
         except BaseException:
             self.close()
             raise
@@ -52,7 +52,7 @@ class Directory:
         return self.settings.directory_url in ("", self.settings.database_url)
 
     def reload(self) -> None:
-        self.cells = self.database.read(cells.list_all)
+        self.cells = self.database.read(cells.list_all_cells)
 
     def require_urls(self) -> None:
         """Raise SettingsError if this database is a cell, but not the directory."""
@@ -123,3 +123,52 @@ def open_postgres(subject: str, url: str, settings: Settings) -> DirectDatabase:
         return DirectDatabase(limit_connect_time(url, CONNECT_TIMEOUT_S), quotas=settings.quotas)
     except StorageError as error:
         raise type(error)(f"{subject} cannot be used. {error}") from error
+
+
+# Finds the database of a tenant for processes that were started with the settings of another cell.
+
+
+class CellOfTenant(NamedTuple):
+    """Where a tenant is, and the settings of a process there."""
+
+    cell: Cell
+    settings: Settings
+
+
+def find_elsewhere(settings: Settings, tenant_name: str, error: NotFound | WrongCell) -> CellOfTenant:
+    """Ask the directory for a tenant that the database of these settings does not have. If it does not know the tenant, or only
+    cells without a URL, raise the error with which the search began."""
+    if not may_have_cells(settings) or tenant_name == LOCAL_TENANT:
+        raise error
+    try:
+        with Directory(settings) as directory:
+            cell = directory.find_cell_of(tenant_name)
+    except StorageError as outage:
+        raise type(outage)(f"{error} {outage}") from outage
+    if cell is None or not cell.url:
+        raise error
+    return CellOfTenant(cell, build_cell_settings(settings, cell))
+
+
+def find_settings(settings: Settings, tenant_name: str) -> Settings:
+    """Return the settings with which a process uses the tenant's own cell. Raises NotFound or WrongCell."""
+    if not may_have_cells(settings) or tenant_name == LOCAL_TENANT:
+        return settings
+    with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
+        try:
+            database.read(lambda tx: tenants.get_by_name(tx, tenant_name))
+        except (NotFound, WrongCell) as error:
+            return find_elsewhere(settings, tenant_name, error).settings
+    return settings
+
+
+def build_cell_settings(settings: Settings, cell: Cell) -> Settings:
+    """Return the settings of a process that uses another cell's database. The directory stays the same, and so does the home,
+    unless the cell has one."""
+    directory_url = settings.directory_url or settings.database_url
+    moved = settings._replace(database_url=cell.url, database_direct_url="", directory_url=directory_url)
+    if not cell.home or cell.home == settings.home:
+        return moved
+    is_default = settings.workspace == join(settings.home, "workspace")
+    workspace = join(cell.home, "workspace") if is_default else settings.workspace
+    return moved._replace(home=cell.home, workspace=workspace, sandbox=settings.sandbox._replace(hidden=(cell.home, workspace)))

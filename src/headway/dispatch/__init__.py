@@ -1,1 +1,1 @@
-"""External engines that dispatch jobs, each behind the port in `headway.engine.port`."""
+"""External engines that dispatch jobs, each behind the port in `headway.engine.external`."""

@@ -1,0 +1,1 @@
+"""Jobs, leases, takeover and dispatch. It does not know what its jobs do."""

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from headway.actions import jobs, schedules
-from headway.engine.polling import Polling
+from headway.actions.engine import schedules
+from headway.actions.runs import jobs
+from headway.engine.polling import Polling, ScheduleTicks
 from headway.engine.runner import EngineLimits, JobHandler, JobRunner
-from headway.engine.schedule_ticks import ScheduleTicks
 from headway.ledger.errors import StorageError
 from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, LeaseWatch
 from headway.storage.database import Database
@@ -29,7 +29,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 
 if TYPE_CHECKING:
-    from headway.engine.port import Dispatcher
+    from headway.engine.external import Dispatcher
 
 log = logging.getLogger("headway.engine")
 
@@ -85,7 +85,7 @@ class Engine:
         if dispatcher is None or alone:
             self.dispatch = Polling(self.runner, self.ticks, self.own_jobs)
         else:
-            from headway.engine.dispatched import Dispatched  # noqa: PLC0415  not loaded without a dispatcher
+            from headway.engine.external import Dispatched  # noqa: PLC0415  not loaded without a dispatcher
 
             self.dispatch = Dispatched(self.runner, self.ticks, dispatcher)
         steps = [*self.dispatch.steps, self._beat] if alone else [*self.dispatch.steps, self._beat, self._sweep]

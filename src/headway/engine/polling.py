@@ -1,16 +1,41 @@
-"""The built-in dispatch: this process looks for due jobs in the table, and claims as many as it has slots for."""
+"""The built-in dispatch: asks the table for jobs that are due, and for schedules."""
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
+from headway.actions.engine import schedules
 from headway.engine.runner import JobRunner
-from headway.engine.schedule_ticks import ScheduleTicks
 from headway.ledger.job import Job
-from headway.storage.stores import halts as halt_store
+from headway.storage.database import UnrestrictedView
+from headway.storage.stores import installation as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Transaction
+
+FAR_FUTURE_MS = 2**62  # makes the first round check for a clock that was set back while no process ran
+
+
+class ScheduleTicks:
+    def __init__(self, database: UnrestrictedView, tick: Callable[[Transaction], None]) -> None:
+        self.database = database
+        self.tick = tick
+        self.last_time = FAR_FUTURE_MS
+
+    async def check(self, next_tick: int | None, now: int) -> bool:
+        """Start what is due, and return whether anything was. If the clock was set back, the next times are computed again."""
+        if now + schedules.CLOCK_TOLERANCE_MS < self.last_time:
+            await self.database.write(schedules.realign)
+        self.last_time = now
+        if next_tick is None or next_tick > now:
+            return False
+        await self.database.write(self.tick)
+        return True
+
+
+# The built-in dispatch: this process looks for due jobs in the table, and claims as many as it has slots for.
+
 
 POLL_S = 0.25  # how soon a job that another process created is noticed
 PRUNE_OWN_JOBS_AT = 1_000  # number of own job ids at which ended ones are removed

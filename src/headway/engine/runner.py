@@ -9,7 +9,7 @@ from functools import cache, partial
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
 
-from headway.actions import jobs
+from headway.actions.runs import jobs
 from headway.ledger.errors import Closed, StorageError
 from headway.ledger.job import Job, choose_jobs
 from headway.ledger.tenancy import Quotas
@@ -163,7 +163,7 @@ class JobRunner:
         self.resolve_waiter(job.id)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
-        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        locked = job_store.find_locked_job(tx, job.tenant_id, job.id)
         if not locked or locked.state != "running" or locked.owner != self.owner:
             return
         self.mark_locked_dead(tx, locked, error)
@@ -171,7 +171,7 @@ class JobRunner:
     def _settle(self, tx: Transaction, job: Job) -> str | None:
         """Return the state in which the job has ended, if it has. A job that stopped without a change (for example, because of a
         halt) is requeued."""
-        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        locked = job_store.find_locked_job(tx, job.tenant_id, job.id)
         if locked and locked.state == "running" and locked.owner == self.owner:
             jobs.requeue(tx, locked)
         if locked is None:

@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from headway.actions import runs, turns, views
 from headway.actions.history import timeline
-from headway.actions.history.live_text import LiveText
 from headway.actions.history.timeline import TimelineView
+from headway.actions.runs import runs
+from headway.actions.turns import turns, views
+from headway.actions.turns.live_text import LiveText
 from headway.agents.policy_file import quote
 from headway.agents.tools.programs.tools import RUN_COMMAND
-from headway.evals.recordings import Recording, keep_outside_calls
+from headway.evals.recordings import Recording, TraceCollector, keep_outside_calls
 from headway.evals.suite import Suite, parse_suite
-from headway.evals.traces import TraceCollector
 from headway.ledger.check import Check, decode_checks
 from headway.ledger.errors import Conflict, Invalid
-from headway.ledger.redaction import Redactor
 from headway.ledger.run import Limits
 from headway.ledger.scope import Selection
-from headway.ledger.text import MAX_INTEGER, to_one_line
+from headway.ledger.text import MAX_INTEGER, Redactor, to_one_line
 from headway.storage.transaction import Transaction
 
 PAGE: Final = 500
@@ -47,7 +46,7 @@ class TurnRecord(NamedTuple):
 
 
 def load_turn(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> TurnRecord:
-    turn = turns.show(tx, tenant_id, turn_id, limits)
+    turn = turns.show_turn(tx, tenant_id, turn_id, limits)
     if turn["status"] != "finished":
         raise Conflict(f"Turn {turn_id} is {turn['status']}. Only a finished turn can become a case.")
     trace, run_id = TraceCollector(), ""
@@ -63,7 +62,7 @@ def load_turn(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> 
     todos = views.list_todos(tx, tenant_id, Selection(turn_id=turn["id"]), PAGE).todos
     checks = tuple(check for todo in todos for check in decode_checks(todo.checks))
     recording = Recording(keep_outside_calls(trace.calls), tuple(trace.list_steps(run_id, answer)))
-    return TurnRecord(turn, runs.get(tx, tenant_id, run_id).role, answer, recording, tuple(trace.calls), checks)
+    return TurnRecord(turn, runs.get_run(tx, tenant_id, run_id).role, answer, recording, tuple(trace.calls), checks)
 
 
 def list_entries(tx: Transaction, tenant_id: int, conversation_id: int, limits: Limits) -> list[dict[str, Any]]:
@@ -71,7 +70,7 @@ def list_entries(tx: Transaction, tenant_id: int, conversation_id: int, limits: 
     entries: list[dict[str, Any]] = []
     before = MAX_INTEGER
     while True:
-        page = timeline.show(tx, tenant_id, conversation_id, TimelineView(limits, LiveText(), PAGE, before))["entries"]
+        page = timeline.show_timeline(tx, tenant_id, conversation_id, TimelineView(limits, LiveText(), PAGE, before))["entries"]
         entries[:0] = page
         if len(page) < PAGE:
             return entries

@@ -8,17 +8,17 @@ not end while its plan has open steps, and a run that was interrupted continues 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from headway.actions.turn_items import Item, choose_next
+from headway.actions.turns.plan import Item, choose_next
 from headway.agents.instructions.prompts import render_focus, render_report
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Result
-from headway.assembly import Headway
 from headway.extras import describe_remedy
 from headway.frameworks.blocking import run_blocking
 from headway.ledger.items.request_items import refers_back
 from headway.ledger.items.work import MadeCall
 from headway.ledger.todo import Todo
+from headway.process.assembly import Headway
 
 try:
     from langchain.agents.middleware.types import (

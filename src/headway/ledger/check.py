@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import Forbidden, Invalid, OperatorOnly
-from headway.ledger.files.paths import split_path
-from headway.ledger.parsing.json_schema import check_schema
-from headway.ledger.parsing.web_address import parse_url
+from headway.ledger.file_versions import split_path
+from headway.ledger.parsing.addresses import parse_url
+from headway.ledger.parsing.json_values import check_schema
 
 Author = Literal["agent", "person", "admin", "operator"]
 Proof = Literal["none", "unproven", "proven", "overridden", "broken"]

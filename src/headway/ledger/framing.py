@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any, Final
 from unicodedata import normalize
 
-from headway.ledger.redaction import Redactor
-from headway.ledger.text import to_one_line
+from headway.ledger.text import Redactor, to_one_line
 
 INLINE_LIMIT: Final = 300
 NO_SECRETS: Final = Redactor()

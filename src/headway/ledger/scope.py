@@ -7,7 +7,7 @@ from headway.ledger import text
 from headway.ledger.check import Proof
 from headway.ledger.parsing.todo_fields import Priority, check_label
 from headway.ledger.todo import DEFAULT_AGENT, Status
-from headway.ledger.wording.words import QUERY_LIMIT
+from headway.ledger.wording import QUERY_LIMIT
 
 TENANT_WIDE: Final = 0
 

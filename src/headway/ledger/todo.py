@@ -8,8 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from headway.ledger import text
 from headway.ledger.check import Author, Proof, decode_checks, encode_checks, parse_checks, refuse_operators_fields, replace_checks
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
-from headway.ledger.parsing.calendar_time import LATEST_SECOND
-from headway.ledger.parsing.todo_fields import FIELDS, NO_DUE, NORMAL, PRIORITIES, list_labels
+from headway.ledger.parsing.todo_fields import FIELDS, LATEST_SECOND, NO_DUE, NORMAL, PRIORITIES, list_labels
 
 Status = Literal["pending", "in_progress", "completed", "canceled"]
 CompletedBy = Literal["check", "effect", "agent", "person"]  # whose word it is that the todo is done

@@ -19,7 +19,7 @@ from headway.library.blocking.people import SyncMemory, SyncSpending
 from headway.library.blocking.todos import SyncTodos
 from headway.library.blocking.turns import SyncTurns
 from headway.library.client import Client
-from headway.library.portal import Holding, Portal
+from headway.library.loop_runner import HeldContext, LoopRunner
 from headway.library.turn_stream import TurnStream
 from headway.values.turns import Event, Turn, TurnReport
 
@@ -27,10 +27,10 @@ from headway.values.turns import Event, Turn, TurnReport
 class SyncTurnStream:
     """The events of a turn that is being answered. Leaving the loop does not stop the turn; `cancel` does."""
 
-    def __init__(self, portal: Portal, source: TurnStream) -> None:
-        self._portal = portal
+    def __init__(self, loop_runner: LoopRunner, source: TurnStream) -> None:
+        self._loop_runner = loop_runner
         self._source = source
-        self._events = portal.iterate(source)
+        self._events = loop_runner.iterate(source)
 
     @property
     def turn_id(self) -> str | None:
@@ -51,15 +51,15 @@ class SyncTurnStream:
 
     def close(self) -> None:
         """Stop listening. The turn continues."""
-        self._portal.run(self._source.aclose())
+        self._loop_runner.run(self._source.aclose())
 
     def report(self) -> TurnReport:
         """Wait until the turn has ended, and return its report. Raises TurnFailed if it failed."""
-        return self._portal.run(self._source.report())
+        return self._loop_runner.run(self._source.report())
 
     def cancel(self) -> Turn:
         """Cancel the turn. Completed work is kept."""
-        return self._portal.run(self._source.cancel())
+        return self._loop_runner.run(self._source.cancel())
 
 
 class SyncClient:
@@ -67,15 +67,15 @@ class SyncClient:
     event loop runs, as in a notebook. Use it with `with`, or call `close`: then its thread ends."""
 
     def __init__(self, manager: AbstractAsyncContextManager[Client]) -> None:
-        self._portal = Portal()
-        holding = Holding(self._portal.thread)
+        self._loop_runner = LoopRunner()
+        holding = HeldContext(self._loop_runner.thread)
         try:
             self._client = holding.enter(manager)
         except BaseException:
-            self._portal.thread.close()
+            self._loop_runner.thread.close()
             raise
         self._holding = holding
-        self._abandonment = weakref.finalize(self._portal, holding.abandon)
+        self._abandonment = weakref.finalize(self._loop_runner, holding.abandon)
         self._abandonment.atexit = False  # nothing is lost when the program ends: unfinished work resumes when the next one opens
 
     def __enter__(self) -> Self:
@@ -90,92 +90,92 @@ class SyncClient:
             try:
                 self._holding.exit()
             finally:
-                self._portal.thread.close()
+                self._loop_runner.thread.close()
 
     @cached_property
     def todos(self) -> SyncTodos:
         """The todos of the ledger."""
-        return SyncTodos(self._portal, self._client.todos)
+        return SyncTodos(self._loop_runner, self._client.todos)
 
     @cached_property
     def goals(self) -> SyncGoals:
         """Goals that agents pursue on their own."""
-        return SyncGoals(self._portal, self._client.goals)
+        return SyncGoals(self._loop_runner, self._client.goals)
 
     @cached_property
     def turns(self) -> SyncTurns:
         """Messages that agents answer."""
-        return SyncTurns(self._portal, self._client.turns)
+        return SyncTurns(self._loop_runner, self._client.turns)
 
     @cached_property
     def conversations(self) -> SyncConversations:
         """Threads of messages."""
-        return SyncConversations(self._portal, self._client.conversations)
+        return SyncConversations(self._loop_runner, self._client.conversations)
 
     @cached_property
     def agents(self) -> SyncAgents:
         """Runs of agents and sub-agents."""
-        return SyncAgents(self._portal, self._client.agents)
+        return SyncAgents(self._loop_runner, self._client.agents)
 
     @cached_property
     def jobs(self) -> SyncJobs:
         """The jobs of the engine."""
-        return SyncJobs(self._portal, self._client.jobs)
+        return SyncJobs(self._loop_runner, self._client.jobs)
 
     @cached_property
     def schedules(self) -> SyncSchedules:
         """Work that starts again and again."""
-        return SyncSchedules(self._portal, self._client.schedules)
+        return SyncSchedules(self._loop_runner, self._client.schedules)
 
     @cached_property
     def inbox(self) -> SyncInbox:
         """What waits for a person: calls that need approval, and questions of agents."""
-        return SyncInbox(self._portal, self._client.inbox)
+        return SyncInbox(self._loop_runner, self._client.inbox)
 
     @cached_property
     def approvals(self) -> SyncApprovals:
         """The approvals of the inbox, under their older name."""
-        return SyncApprovals(self._portal, self._client.approvals)
+        return SyncApprovals(self._loop_runner, self._client.approvals)
 
     @cached_property
     def questions(self) -> SyncQuestions:
         """The questions of the inbox, under their older name."""
-        return SyncQuestions(self._portal, self._client.questions)
+        return SyncQuestions(self._loop_runner, self._client.questions)
 
     @cached_property
     def memory(self) -> SyncMemory:
         """The notes that agents recall."""
-        return SyncMemory(self._portal, self._client.memory)
+        return SyncMemory(self._loop_runner, self._client.memory)
 
     @cached_property
     def files(self) -> SyncFiles:
         """Files that agents wrote."""
-        return SyncFiles(self._portal, self._client.files)
+        return SyncFiles(self._loop_runner, self._client.files)
 
     @cached_property
     def costs(self) -> SyncSpending:
         """What agents cost."""
-        return SyncSpending(self._portal, self._client.costs)
+        return SyncSpending(self._loop_runner, self._client.costs)
 
     @cached_property
     def webhooks(self) -> SyncWebhooks:
         """Subscriptions of other systems to the event log."""
-        return SyncWebhooks(self._portal, self._client.webhooks)
+        return SyncWebhooks(self._loop_runner, self._client.webhooks)
 
     @cached_property
     def tokens(self) -> SyncTokens:
         """The tokens of the tenant."""
-        return SyncTokens(self._portal, self._client.tokens)
+        return SyncTokens(self._loop_runner, self._client.tokens)
 
     @cached_property
     def halt(self) -> SyncHaltSwitch:
         """The switch that stops all work."""
-        return SyncHaltSwitch(self._portal, self._client.halt)
+        return SyncHaltSwitch(self._loop_runner, self._client.halt)
 
     @cached_property
     def events(self) -> SyncEvents:
         """The log of everything that happens."""
-        return SyncEvents(self._portal, self._client.events)
+        return SyncEvents(self._loop_runner, self._client.events)
 
     def ask(
         self,
@@ -193,7 +193,9 @@ class SyncClient:
         contents: images, PDFs or text. `continues` is the id of an ended turn of the conversation, whose open todos this turn takes
         over, in the same mode.
         """
-        return self._portal.run(self._client.ask(content, conversation, mode=mode, attachments=attachments, continues=continues))
+        return self._loop_runner.run(
+            self._client.ask(content, conversation, mode=mode, attachments=attachments, continues=continues)
+        )
 
     def ask_stream(
         self,
@@ -207,8 +209,8 @@ class SyncClient:
         """Have an agent answer a message, and return an iterator over the events of the turn. `text_delta` events have the words of
         the answer as the model writes them. `stream.report()` returns the report, `stream.cancel()` stops the turn."""
         source = self._client.ask_stream(content, conversation, mode=mode, attachments=attachments, continues=continues)
-        return SyncTurnStream(self._portal, source)
+        return SyncTurnStream(self._loop_runner, source)
 
     def send_message(self, content: str, conversation: int | str) -> None:
         """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
-        self._portal.run(self._client.send_message(content, conversation))
+        self._loop_runner.run(self._client.send_message(content, conversation))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headway.ledger.errors import Conflict
 from headway.ledger.run import TurnMode
-from headway.library.door import AskedMessage, Door, to_files
+from headway.library.transport import AskedMessage, RequestTransport, to_files
 
 if TYPE_CHECKING:
     from headway.library.namespaces.conversations import Conversations
@@ -32,7 +32,7 @@ class Client(ABC):
 
     @property
     @abstractmethod
-    def door(self) -> Door:
+    def transport(self) -> RequestTransport:
         """Where the requests go."""
 
     @cached_property
@@ -40,119 +40,119 @@ class Client(ABC):
         """The todos of the ledger."""
         from headway.library.namespaces.todos import Todos  # noqa: PLC0415
 
-        return Todos(self.door)
+        return Todos(self.transport)
 
     @cached_property
     def goals(self) -> "Goals":
         """Goals that agents pursue on their own."""
         from headway.library.namespaces.goals import Goals  # noqa: PLC0415
 
-        return Goals(self.door)
+        return Goals(self.transport)
 
     @cached_property
     def turns(self) -> "Turns":
         """Messages that agents answer."""
         from headway.library.namespaces.turns import Turns  # noqa: PLC0415
 
-        return Turns(self.door)
+        return Turns(self.transport)
 
     @cached_property
     def conversations(self) -> "Conversations":
         """Threads of messages."""
         from headway.library.namespaces.conversations import Conversations  # noqa: PLC0415
 
-        return Conversations(self.door)
+        return Conversations(self.transport)
 
     @cached_property
     def agents(self) -> "Agents":
         """Runs of agents and sub-agents."""
         from headway.library.namespaces.engine import Agents  # noqa: PLC0415
 
-        return Agents(self.door)
+        return Agents(self.transport)
 
     @cached_property
     def jobs(self) -> "Jobs":
         """The jobs of the engine."""
         from headway.library.namespaces.engine import Jobs  # noqa: PLC0415
 
-        return Jobs(self.door)
+        return Jobs(self.transport)
 
     @cached_property
     def schedules(self) -> "Schedules":
         """Work that starts again and again."""
         from headway.library.namespaces.engine import Schedules  # noqa: PLC0415
 
-        return Schedules(self.door)
+        return Schedules(self.transport)
 
     @cached_property
     def inbox(self) -> "Inbox":
         """What waits for a person: calls that need approval, and questions of agents."""
         from headway.library.namespaces.inbox import Inbox  # noqa: PLC0415
 
-        return Inbox(self.door)
+        return Inbox(self.transport)
 
     @cached_property
     def approvals(self) -> "Approvals":
         """The approvals of the inbox, under their older name."""
         from headway.library.namespaces.inbox import Approvals  # noqa: PLC0415
 
-        return Approvals(self.door)
+        return Approvals(self.transport)
 
     @cached_property
     def questions(self) -> "Questions":
         """The questions of the inbox, under their older name."""
         from headway.library.namespaces.inbox import Questions  # noqa: PLC0415
 
-        return Questions(self.door)
+        return Questions(self.transport)
 
     @cached_property
     def memory(self) -> "Memory":
         """The notes that agents recall."""
         from headway.library.namespaces.people import Memory  # noqa: PLC0415
 
-        return Memory(self.door)
+        return Memory(self.transport)
 
     @cached_property
     def files(self) -> "Files":
         """Files that agents wrote."""
         from headway.library.namespaces.files import Files  # noqa: PLC0415
 
-        return Files(self.door)
+        return Files(self.transport)
 
     @cached_property
     def costs(self) -> "Spending":
         """What agents cost."""
         from headway.library.namespaces.people import Spending  # noqa: PLC0415
 
-        return Spending(self.door)
+        return Spending(self.transport)
 
     @cached_property
     def webhooks(self) -> "Webhooks":
         """Subscriptions of other systems to the event log."""
         from headway.library.namespaces.operators import Webhooks  # noqa: PLC0415
 
-        return Webhooks(self.door)
+        return Webhooks(self.transport)
 
     @cached_property
     def tokens(self) -> "Tokens":
         """The tokens of the tenant."""
         from headway.library.namespaces.operators import Tokens  # noqa: PLC0415
 
-        return Tokens(self.door)
+        return Tokens(self.transport)
 
     @cached_property
     def halt(self) -> "HaltSwitch":
         """The switch that stops all work."""
         from headway.library.namespaces.operators import HaltSwitch  # noqa: PLC0415
 
-        return HaltSwitch(self.door)
+        return HaltSwitch(self.transport)
 
     @cached_property
     def events(self) -> "Events":
         """The log of everything that happens."""
         from headway.library.namespaces.events import Events  # noqa: PLC0415
 
-        return Events(self.door)
+        return Events(self.transport)
 
     async def ask(
         self,
@@ -171,7 +171,7 @@ class Client(ABC):
         over, in the same mode.
         """
         message = AskedMessage(content, conversation, mode, to_files(attachments), continues)
-        return await self.turns.report(await self.door.answer(message))
+        return await self.turns.report(await self.transport.answer(message))
 
     def ask_stream(
         self,
@@ -186,7 +186,7 @@ class Client(ABC):
         the answer as the model writes them. `await stream.report()` returns the report, `await stream.cancel()` stops the turn."""
         from headway.library.turn_stream import TurnStream  # noqa: PLC0415
 
-        return TurnStream(self.door, self.turns, AskedMessage(content, conversation, mode, to_files(attachments), continues))
+        return TurnStream(self.transport, self.turns, AskedMessage(content, conversation, mode, to_files(attachments), continues))
 
     async def send_message(self, content: str, conversation: int | str) -> None:
         """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
@@ -200,10 +200,10 @@ class Client(ABC):
 class DoorClient(Client):
     """A client of one tenant of a Headway that runs."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     @property
-    def door(self) -> Door:
+    def transport(self) -> RequestTransport:
         """Where the requests go."""
-        return self._door
+        return self._transport

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Self
 
 from headway.ledger.errors import Conflict
-from headway.library.door import AskedMessage, Door
+from headway.library.transport import AskedMessage, RequestTransport
 from headway.values.turns import Event, Turn, TurnReport
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ class TurnStream:
     """Starts a turn when it is first iterated, and yields the turn's events until its end. Leaving the loop does not stop the turn;
     `cancel` does."""
 
-    def __init__(self, door: Door, turns: "Turns", message: AskedMessage) -> None:
+    def __init__(self, transport: RequestTransport, turns: "Turns", message: AskedMessage) -> None:
         self._turns = turns
-        self._events: AsyncGenerator[Event] = door.stream_answer(message)
+        self._events: AsyncGenerator[Event] = transport.stream_answer(message)
         self.turn_id: str | None = None  # None until the first event has arrived
 
     def __aiter__(self) -> Self:

@@ -2,16 +2,59 @@
 
 from typing import Annotated
 
-from headway.actions import runs, views
-from headway.actions.inspection import agent_steps
-from headway.actions.people import steering
-from headway.actions.views import RunFilter
+from pydantic import BaseModel, Field
+
+from headway.actions.inspection import steps
+from headway.actions.runs import runs
+from headway.actions.turns import steering, views
+from headway.actions.turns.views import RunFilter
+from headway.ledger.run import EffectState
+from headway.ledger.text import MAX_INTEGER
+from headway.operations import turns as turn_schemas
+from headway.operations.fields import CursorQuery, Id, Name, PageQuery, QueryModel
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, many, one, page
-from headway.operations.schemas import agents as turn_schemas
-from headway.operations.schemas import engine as schemas
-from headway.operations.schemas.todos import PageQuery
 from headway.values import work as values_work
 from headway.values.value import Meaning
+
+
+class AgentsQuery(CursorQuery):
+    turn_id: Name | None = None
+    goal_id: Id | None = None
+
+
+class StepsQuery(QueryModel):
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    after: Annotated[int | None, Field(ge=0, le=MAX_INTEGER, description="Only steps with a higher number")] = None
+
+
+# Answers
+
+
+class StepCallShape(BaseModel):
+    call_id: Annotated[str, Field(description="Empty for a writ")]
+    tool: str
+    arguments: Annotated[str, Field(description="JSON; at most 4,000 characters")]
+    state: EffectState
+    result: Annotated[str, Field(description="Text or JSON; at most 4,000 characters, and empty until the call has ended")]
+    run_id: Annotated[str | None, Field(description="The sub-agent that the call started")]
+    replayed: Annotated[bool, Field(description="Whether a fork got the result from the record")]
+    started_at: Annotated[float, Field(description="Epoch seconds")]
+    ended_at: Annotated[float, Field(description="Epoch seconds; 0: it has not ended")]
+
+
+class AgentStepShape(BaseModel):
+    """One answer of the agent's model. Answers that were withdrawn are not steps."""
+
+    n: Annotated[int, Field(description="The number of the answer in the transcript")]
+    at: Annotated[float, Field(description="Epoch seconds")]
+    text: Annotated[str, Field(description="At most 20,000 characters")]
+    calls: list[StepCallShape]
+    input_tokens: int
+    output_tokens: int
+
+
+# Operations on agent runs: /agents
+
 
 table = OperationTable("engine")
 
@@ -19,19 +62,19 @@ ONE_AGENT = one("agent", values_work.Agent)
 
 
 @table.add("GET /agents", "List agent runs, newest first", page("agents", values_work.Agent))
-def list_agents(call: OperationCall, query: schemas.AgentsQuery) -> Document:
+def list_agents(call: OperationCall, query: AgentsQuery) -> Document:
     run_filter = RunFilter(query.turn_id, query.goal_id)
     return views.list_agents(call.tx, call.tenant_id, run_filter, query.limit, query.cursor).as_json()
 
 
 @table.add("GET /agents/{run_id}", "Get an agent run", ONE_AGENT, errors=(404,))
 def get_agent(call: OperationCall, run_id: str) -> Document:
-    return {"agent": runs.show(call.tx, runs.get(call.tx, call.tenant_id, run_id))}
+    return {"agent": runs.show_run(call.tx, runs.get_run(call.tx, call.tenant_id, run_id))}
 
 
 @table.add("POST /agents/{run_id}/cancel", "Cancel a sub-agent and everything it started", ONE_AGENT, errors=(404, 409))
 def cancel_agent(call: OperationCall, run_id: str) -> Document:
-    agent = runs.as_json(runs.cancel(call.tx, call.tenant_id, run_id))
+    agent = runs.as_json(runs.cancel_run(call.tx, call.tenant_id, run_id))
     call.interrupt([run_id])
     call.nudge()
     return {"agent": agent}
@@ -63,13 +106,13 @@ def list_agent_messages(call: OperationCall, run_id: str, query: PageQuery) -> D
     "List an agent's steps with their tool calls, oldest first, and the sub-agents that it started",
     many(
         "steps",
-        schemas.AgentStepShape,
+        AgentStepShape,
         agents=Annotated[list[values_work.Agent], Meaning("The sub-agents that it started itself, oldest first; at most 100")],
         next_after=Annotated[int | None, Meaning("`after` of the next page; null: this is the last one")],
         pruned=Annotated[bool, Meaning("Whether the beginning of the transcript was deleted because of its age")],
     ),
     errors=(404,),
 )
-def list_agent_steps(call: OperationCall, run_id: str, query: schemas.StepsQuery) -> Document:
+def list_agent_steps(call: OperationCall, run_id: str, query: StepsQuery) -> Document:
     after = -1 if query.after is None else query.after
-    return agent_steps.list_page(call.tx, call.tenant_id, run_id, after, query.limit)
+    return steps.list_agent_steps(call.tx, call.tenant_id, run_id, after, query.limit)

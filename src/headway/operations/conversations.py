@@ -1,15 +1,94 @@
 """Operations on conversations: /conversations"""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from headway.actions import conversations, turns
+from pydantic import BaseModel, Field
+
 from headway.actions.history import conversation_pages, timeline
-from headway.ledger.text import MAX_INTEGER
+from headway.actions.history.conversation_pages import ConversationFilter, Sort
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
+from headway.ledger.tenancy import ConversationState
+from headway.ledger.text import MAX_INTEGER, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.wording import QUERY_LIMIT
+from headway.operations import turns as turn_operation
+from headway.operations.fields import CursorQuery, Id, Name, StrictModel
 from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
-from headway.operations.schemas import agents
-from headway.operations.schemas import conversations as schemas
+from headway.operations.turns import NewMessage
 from headway.values import turns as values_turns
 from headway.values.value import Meaning
+
+
+class NewConversation(StrictModel):
+    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
+    key: Name | None = None
+    message: Annotated[
+        NewMessage | None, Field(description="The first message. If it cannot be sent, the conversation is not created either")
+    ] = None
+
+
+class ConversationFields(StrictModel):
+    """The fields that can be changed."""
+
+    title: Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+
+
+class ConversationsQuery(CursorQuery):
+    q: Annotated[
+        str,
+        Field(
+            max_length=QUERY_LIMIT,
+            description="words that must all occur, in any case, in the title and one message together",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+    sort: Annotated[
+        Sort, Field(description="`created`: the newest first; `activity`: those used last first. `q` and `before` need `created`")
+    ] = "created"
+    before: Annotated[Id | None, Field(description="Only conversations older than this one; a cursor overrides it")] = None
+    key: Annotated[Name | None, Field(description="Only the conversation with this key; overrides all others")] = None
+
+    def selection(self) -> ConversationFilter:
+        return ConversationFilter(self.q, self.sort, self.before)
+
+
+# Answers
+
+
+class ConversationShape(BaseModel):
+    id: int
+    key: str
+    title: str
+    created_at: int
+    updated_at: int
+    state: Annotated[
+        ConversationState,
+        Field(description="That of the unfinished turn; `waiting`: for a person; `paused`: for money; `idle`: no turn"),
+    ]
+    task_file: Annotated[str, Field(description="Path of the task list below HEADWAY_HOME")]
+    client: Annotated[str | None, Field(description="The coding assistant whose session it is")]
+    client_session: Annotated[str | None, Field(description="The assistant's own id of the session")]
+
+
+class OneConversation(BaseModel):
+    conversation: ConversationShape
+
+
+class StartedConversation(OneConversation):
+    turn_id: Annotated[str | None, Field(description="The turn that answers the first message; null if there was none")]
+
+
+class ListedConversation(ConversationShape):
+    excerpt: Annotated[str | None, Field(description="With `q`: the place in the newest message that has the words")] = None
+
+
+class DeletedConversation(BaseModel):
+    deleted: Literal[True]
+    restorable_until: Annotated[int, Field(description="When its rows are deleted for good")]
+
+
+# Operations on conversations: /conversations
+
 
 table = OperationTable("conversations")
 
@@ -17,13 +96,16 @@ table = OperationTable("conversations")
 @table.add(
     "POST /conversations",
     "Create a conversation, and send its first message if there is one",
-    {201: schemas.StartedConversation},
+    {201: StartedConversation},
     errors=(404,),
     is_served_apart=True,
 )
-def create_conversation(call: OperationCall, body: schemas.NewConversation) -> Document:
+def create_conversation(call: OperationCall, body: NewConversation) -> Document:
     """Create a conversation without a message."""
-    return {"conversation": conversations.add(call.tx, call.tenant_id, body.title, body.key).as_json(), "turn_id": None}
+    return {
+        "conversation": conversations.add_conversation(call.tx, call.tenant_id, body.title, body.key).as_json(),
+        "turn_id": None,
+    }
 
 
 @table.add(
@@ -31,42 +113,45 @@ def create_conversation(call: OperationCall, body: schemas.NewConversation) -> D
     "List or search conversations, newest first",
     page(
         "conversations",
-        schemas.ListedConversation,
+        ListedConversation,
         searched_all=Annotated[
             bool, Meaning("False: the search stopped before the oldest conversation. It continues with `next_cursor`")
         ],
     ),
 )
-def list_conversations(call: OperationCall, query: schemas.ConversationsQuery) -> Document:
+def list_conversations(call: OperationCall, query: ConversationsQuery) -> Document:
     if query.key is not None:
         return conversation_pages.list_by_key(call.tx, call.tenant_id, query.key).as_json()
-    return conversation_pages.list_page(call.tx, call.tenant_id, query.selection(), query.limit, query.cursor).as_json()
+    return conversation_pages.list_conversations(call.tx, call.tenant_id, query.selection(), query.limit, query.cursor).as_json()
 
 
-@table.add("GET /conversations/{conversation_id}", "Get a conversation", schemas.OneConversation, errors=(404,))
+@table.add("GET /conversations/{conversation_id}", "Get a conversation", OneConversation, errors=(404,))
 def get_conversation(call: OperationCall, conversation_id: int) -> Document:
-    return {"conversation": conversations.show(call.tx, call.tenant_id, conversation_id).as_json()}
+    return {"conversation": conversations.show_conversation(call.tx, call.tenant_id, conversation_id).as_json()}
 
 
-@table.add("PATCH /conversations/{conversation_id}", "Rename a conversation", schemas.OneConversation, errors=(404,))
-def change_conversation(call: OperationCall, conversation_id: int, body: schemas.ConversationFields) -> Document:
-    return {"conversation": conversations.rename(call.tx, call.tenant_id, conversation_id, body.title).as_json()}
+@table.add("PATCH /conversations/{conversation_id}", "Rename a conversation", OneConversation, errors=(404,))
+def change_conversation(call: OperationCall, conversation_id: int, body: ConversationFields) -> Document:
+    return {"conversation": conversations.rename_conversation(call.tx, call.tenant_id, conversation_id, body.title).as_json()}
 
 
 @table.add(
     "DELETE /conversations/{conversation_id}",
     "Delete a conversation. It can be restored for a day",
-    schemas.DeletedConversation,
+    DeletedConversation,
     errors=(404, 409, 507),
 )
 def delete_conversation(call: OperationCall, conversation_id: int) -> Document:
-    return {"deleted": True, "restorable_until": conversations.remove(call.tx, call.tenant_id, conversation_id) // 1000}
+    return {
+        "deleted": True,
+        "restorable_until": conversations.remove_conversation(call.tx, call.tenant_id, conversation_id) // 1000,
+    }
 
 
 @table.add(
     "POST /conversations/{conversation_id}/restore",
     "Restore a deleted conversation",
-    schemas.OneConversation,
+    OneConversation,
     errors=(404,),
 )
 def restore_conversation(call: OperationCall, conversation_id: int) -> Document:
@@ -79,7 +164,7 @@ def restore_conversation(call: OperationCall, conversation_id: int) -> Document:
     many("messages", values_turns.Message),
     errors=(404,),
 )
-def list_conversation_messages(call: OperationCall, conversation_id: int, query: agents.MessagesQuery) -> Document:
+def list_conversation_messages(call: OperationCall, conversation_id: int, query: turn_operation.MessagesQuery) -> Document:
     before = query.before or MAX_INTEGER
     messages = turns.list_messages(call.tx, call.tenant_id, conversation_id, query.limit, before)
     return {"messages": [message.as_json() for message in messages]}
@@ -88,10 +173,10 @@ def list_conversation_messages(call: OperationCall, conversation_id: int, query:
 @table.add(
     "GET /conversations/{conversation_id}/timeline",
     "List past events, oldest first, with the running turn and the event to stream from",
-    one("timeline", agents.TimelineShape),
+    one("timeline", turn_operation.TimelineShape),
     errors=(404,),
 )
-def get_conversation_timeline(call: OperationCall, conversation_id: int, query: agents.TimelineQuery) -> Document:
+def get_conversation_timeline(call: OperationCall, conversation_id: int, query: turn_operation.TimelineQuery) -> Document:
     before = query.before or MAX_INTEGER
     view = timeline.TimelineView(call.host.settings.limits, call.host.live_text, query.limit, before)
-    return {"timeline": timeline.show(call.tx, call.tenant_id, conversation_id, view)}
+    return {"timeline": timeline.show_timeline(call.tx, call.tenant_id, conversation_id, view)}

@@ -1,12 +1,96 @@
-"""Operations on the files that agents wrote: /files. Files are read here, and never changed."""
+"""Operations on the files that agents wrote: /files"""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from headway.actions.files import views
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from headway.actions.history import files
+from headway.ledger.file_versions import PATH_LIMIT, FileSelection
+from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
+from headway.ledger.wording import QUERY_LIMIT
+from headway.operations.fields import CursorQuery, Id, Name, QueryModel, to_whole_number
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable
-from headway.operations.schemas import files as schemas
 from headway.values import files as values_files
 from headway.values.value import Meaning
+
+VersionNumber = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
+
+Obstacle = Literal["binary", "not_kept", "too_large"]
+
+
+class FilesQuery(CursorQuery):
+    turn_id: Annotated[Name | None, Field(description="Files that the agents of this turn wrote")] = None
+    goal_id: Annotated[Id | None, Field(description="Files that the agents of this goal wrote")] = None
+    sub_goal_id: Annotated[Id | None, Field(description="Files that the agents of this sub-goal wrote")] = None
+    conversation_id: Annotated[Id | None, Field(description="Files that were written in this conversation")] = None
+    role: Annotated[Name | None, Field(description="Files that an agent with this role wrote")] = None
+    path: Annotated[
+        str,
+        Field(
+            max_length=PATH_LIMIT,
+            description="this path, or everything below this folder",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+    q: Annotated[
+        str,
+        Field(
+            max_length=QUERY_LIMIT,
+            description="words that must all occur in the path, in any case",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+
+    def selection(self) -> FileSelection:
+        owners = self.turn_id or "", self.goal_id or 0, self.conversation_id or 0, self.role or ""
+        return FileSelection(*owners, self.path, self.q, self.sub_goal_id or 0)
+
+
+class VersionQuery(QueryModel):
+    version: Annotated[Id | None, Field(description="omitted: the newest")] = None
+
+
+class DiffQuery(QueryModel):
+    from_: Annotated[
+        VersionNumber | None,
+        Field(alias="from", description="0: the file did not exist; omitted: the version before `to`"),
+    ] = None
+    to: Annotated[Id | None, Field(description="omitted: the newest")] = None
+
+
+# Answers
+
+
+class DiffLineShape(BaseModel):
+    kind: Literal["same", "added", "deleted"]
+    text: str
+    has_newline: bool
+
+
+class HunkShape(BaseModel):
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: list[DiffLineShape]
+
+
+class FileDiff(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+    file: values_files.File
+    from_: Annotated[values_files.FileVersion | None, Field(alias="from", description="null: the file did not exist")]
+    to: values_files.FileVersion
+    is_equal: bool
+    obstacle: Annotated[Obstacle | None, Field(description="Why the versions cannot be compared by lines")]
+    added: Annotated[int | None, Field(description="Lines; null if they cannot be compared")]
+    deleted: int | None
+    is_cut: Annotated[bool, Field(description="Whether `hunks` do not show everything")]
+    hunks: list[HunkShape]
+
+
+# Operations on the files that agents wrote: /files. Files are read here, and never changed.
+
 
 table = OperationTable("files")
 
@@ -28,8 +112,8 @@ table = OperationTable("files")
     ),
     errors=(404,),
 )
-def list_files(call: OperationCall, query: schemas.FilesQuery) -> Document:
-    return views.list_page(call.tx, call.tenant_id, query.selection(), query.limit, query.cursor).as_json()
+def list_files(call: OperationCall, query: FilesQuery) -> Document:
+    return files.list_files(call.tx, call.tenant_id, query.selection(), query.limit, query.cursor).as_json()
 
 
 @table.add(
@@ -45,9 +129,9 @@ def list_files(call: OperationCall, query: schemas.FilesQuery) -> Document:
     errors=(404,),
 )
 def get_file(call: OperationCall, file_id: str) -> Document:
-    return views.get(call.tx, call.tenant_id, file_id).as_json()
+    return files.get_file(call.tx, call.tenant_id, file_id).as_json()
 
 
 @table.add("GET /files/{file_id}/content", "Download a version of a file", {200: None}, errors=(404,), is_served_apart=True)
-def get_file_content(call: OperationCall, file_id: str, query: schemas.VersionQuery) -> Document:
-    return {"data": views.get_content(call.tx, call.tenant_id, file_id, query.version).data}
+def get_file_content(call: OperationCall, file_id: str, query: VersionQuery) -> Document:
+    return {"data": files.get_content(call.tx, call.tenant_id, file_id, query.version).data}

@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel, TypeAdapter
 
 from headway.actions.access.rights import Right
-from headway.actions.history.live_text import LiveText
+from headway.actions.turns.live_text import LiveText
 from headway.agents.instructions.roles import Roles
 from headway.agents.permission import Permission
 from headway.agents.tools.toolbox import Toolbox
 from headway.ledger.tenancy import Token
-from headway.operations.schemas.todos import QueryModel
+from headway.operations.fields import QueryModel
 from headway.settings import Settings
 from headway.storage.transaction import Transaction
 

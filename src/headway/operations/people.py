@@ -1,15 +1,110 @@
-"""Operations on requests to people: /inbox, and /approvals and /questions, which are the requests of one kind"""
+"""Operations on approvals and questions. The policy has its schemas here."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from headway.actions.people import inbox
-from headway.actions.people.inbox import ApprovalDecision
+from pydantic import BaseModel, Discriminator, Field, Tag
+
+from headway.actions.runs import inbox
+from headway.actions.runs.inbox import ANSWER_LIMIT, REASON_LIMIT, ApprovalDecision
 from headway.ledger.errors import Invalid
-from headway.ledger.inbox import PersonRequest
+from headway.ledger.inbox import ApprovalState, PersonRequest, QuestionState, RequestKind, RequestState
+from headway.ledger.permission import Decision
+from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
+from headway.operations.fields import CursorQuery, StrictModel
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one, page
-from headway.operations.schemas import people as schemas
 from headway.values import inbox as values
+from headway.values.inbox import Rule
 from headway.values.value import Meaning
+
+DECISION_TAG, ANSWER_TAG = "(decision)", "(answer)"  # left out of the descriptions of mistakes
+
+
+class InboxQuery(CursorQuery):
+    kind: RequestKind | None = None
+    state: Literal[RequestState, "all"] = "open"
+
+
+class ApprovalsQuery(CursorQuery):
+    state: ApprovalState | None = None
+
+
+class QuestionsQuery(CursorQuery):
+    state: QuestionState | None = None
+
+
+class NewApprovalDecision(StrictModel):
+    decision: Literal["approve", "reject"]
+    arguments: Annotated[
+        dict[str, Any] | None, Field(description="With `approve`: call the tool with these arguments instead of the proposed ones")
+    ] = None
+    reason: Annotated[
+        str,
+        Field(
+            max_length=REASON_LIMIT,
+            description="The agent reads why a call was rejected",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+    always: Annotated[bool, Field(description="With `approve`: add a rule to the policy that allows such calls from now on")] = (
+        False
+    )
+
+
+class NewAnswer(StrictModel):
+    answer: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=ANSWER_LIMIT,
+            description="One of the choices, if the question has any",
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+
+
+def choose_tag(body: Any) -> str:
+    return ANSWER_TAG if isinstance(body, dict) and "answer" in body else DECISION_TAG
+
+
+Response = Annotated[
+    Annotated[NewApprovalDecision, Tag(DECISION_TAG)] | Annotated[NewAnswer, Tag(ANSWER_TAG)], Discriminator(choose_tag)
+]
+
+# Answers
+
+
+class PolicyShape(BaseModel):
+    """The first rule that matches a call decides about it. The patterns are globs."""
+
+    rules: list[Rule]
+    defaults: Annotated[list[str], Field(description="Tools that need approval if no rule matches. All others are allowed")]
+    tools: Annotated[list[str], Field(description="All tools that rules can be about")]
+    roles: Annotated[list[str], Field(description="The roles of agents")]
+    file: Annotated[str, Field(description="The file that has the rules, relative to the home")]
+    problem: Annotated[str, Field(description="Why the file as it is now is not in force, so that earlier rules are; empty: it is")]
+
+
+class CallToTry(StrictModel):
+    tool: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+    role: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = "index"
+    arguments: dict[str, Any] = {}
+
+
+class TriedCallShape(BaseModel):
+    decision: Decision
+    why: Annotated[str, Field(description="Which rule or default decides")]
+    rule: Annotated[Rule | None, Field(description="The rule that matches; null: none does, and the tool's default applies")]
+    problem: Annotated[
+        str, Field(description="What is wrong with the arguments, so that the tool would refuse the call; empty: nothing")
+    ]
+
+
+class RemovedRules(BaseModel):
+    rules: list[Rule]
+
+
+# Operations on requests to people: /inbox, and /approvals and /questions, which are the requests of one kind
+
 
 table = OperationTable("people")
 
@@ -24,7 +119,7 @@ def with_rule(shape: AnswerShape, name: str) -> AnswerShape:
 
 
 @table.add("GET /inbox", "List what waits for a person, newest first", page("requests", values.PersonRequest))
-def list_requests(call: OperationCall, query: schemas.InboxQuery) -> Document:
+def list_requests(call: OperationCall, query: InboxQuery) -> Document:
     """Calls that need approval, and questions of agents. `state=all` adds those that are decided."""
     state = None if query.state == "all" else query.state
     found = inbox.list_page(call.tx, call.tenant_id, query.kind, state, query.limit, query.cursor)
@@ -48,24 +143,24 @@ def preview_rule(call: OperationCall, request: PersonRequest) -> dict[str, Any] 
 
 
 @table.add("POST /inbox/{request_id}", "Approve or reject a proposed tool call, or answer a question", ONE_REQUEST, errors=(404,))
-def answer_request(call: OperationCall, request_id: int, body: schemas.Response) -> Document:
+def answer_request(call: OperationCall, request_id: int, body: Response) -> Document:
     """An approval takes a `decision`, a question an `answer`. The same again changes nothing. Another one is refused with 409."""
     request = inbox.get(call.tx, call.tenant_id, request_id)
-    if isinstance(body, schemas.NewAnswer) != (request.kind == "question"):
+    if isinstance(body, NewAnswer) != (request.kind == "question"):
         expected = "is a question: send `answer`" if request.kind == "question" else "asks for approval: send `decision`"
         raise Invalid(f"Request #{request_id} {expected}.")
-    answered = answer(call, request_id, body) if isinstance(body, schemas.NewAnswer) else decide(call, request_id, body)
+    answered = answer(call, request_id, body) if isinstance(body, NewAnswer) else decide(call, request_id, body)
     return {"request": answered.as_json()}
 
 
-def decide(call: OperationCall, request_id: int, body: schemas.NewApprovalDecision) -> PersonRequest:
+def decide(call: OperationCall, request_id: int, body: NewApprovalDecision) -> PersonRequest:
     call.nudge()
     arguments = None if body.arguments is None else inbox.encode_arguments(body.arguments)
     decision = ApprovalDecision(body.decision, call.caller_name, arguments, body.reason)
     return call.host.permission.decide(call.tx, call.tenant_id, request_id, decision, always=body.always)
 
 
-def answer(call: OperationCall, request_id: int, body: schemas.NewAnswer) -> PersonRequest:
+def answer(call: OperationCall, request_id: int, body: NewAnswer) -> PersonRequest:
     call.nudge()
     return inbox.answer(call.tx, call.tenant_id, request_id, body.answer, call.caller_name)
 
@@ -74,7 +169,7 @@ def answer(call: OperationCall, request_id: int, body: schemas.NewAnswer) -> Per
 
 
 @table.add("GET /approvals", "List tool calls that needed approval, newest first", page("approvals", values.Approval))
-def list_approvals(call: OperationCall, query: schemas.ApprovalsQuery) -> Document:
+def list_approvals(call: OperationCall, query: ApprovalsQuery) -> Document:
     return inbox.list_items(call.tx, call.tenant_id, "approval", query.state, query.limit, query.cursor)
 
 
@@ -90,13 +185,13 @@ def get_approval(call: OperationCall, approval_id: int) -> Document:
 
 
 @table.add("POST /approvals/{approval_id}", "Approve or reject a proposed tool call", ONE_APPROVAL, errors=(404,))
-def decide_approval(call: OperationCall, approval_id: int, body: schemas.NewApprovalDecision) -> Document:
+def decide_approval(call: OperationCall, approval_id: int, body: NewApprovalDecision) -> Document:
     """The same decision again changes nothing. Another one is refused with 409."""
     return {"approval": decide(call, approval_id, body).as_item()}
 
 
 @table.add("GET /questions", "List questions of agents to people, newest first", page("questions", values.Question))
-def list_questions(call: OperationCall, query: schemas.QuestionsQuery) -> Document:
+def list_questions(call: OperationCall, query: QuestionsQuery) -> Document:
     return inbox.list_items(call.tx, call.tenant_id, "question", query.state, query.limit, query.cursor)
 
 
@@ -106,6 +201,6 @@ def get_question(call: OperationCall, question_id: int) -> Document:
 
 
 @table.add("POST /questions/{question_id}", "Answer a question", ONE_QUESTION, errors=(404,))
-def answer_question(call: OperationCall, question_id: int, body: schemas.NewAnswer) -> Document:
+def answer_question(call: OperationCall, question_id: int, body: NewAnswer) -> Document:
     """The same answer again changes nothing. Another one is refused with 409."""
     return {"question": answer(call, question_id, body).as_item()}

@@ -8,8 +8,8 @@ from headway.operations.operation import Operation, OperationTable
 
 # The modules in this package that have the operations whose paths begin with a word. REST mounts them in this order.
 MODULES: Final = {
-    "todos": ("todos", "dependencies", "comments"),
-    "views": ("saved_views",),
+    "todos": ("todos", "board"),
+    "views": ("board",),
     "conversations": ("conversations",),
     "turns": ("turns",),
     "goals": ("goals",),

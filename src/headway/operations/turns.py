@@ -1,31 +1,266 @@
-"""Operations on turns: /turns"""
+"""Operations on turns: /turns. Messages and tools have their schemas here."""
 
-from headway.actions import conversations, run_ends, turns
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+
+from headway.actions.engine import run_ends
 from headway.actions.guard import stops
-from headway.actions.people import steering
-from headway.ledger.guard.values import StopRequest
+from headway.actions.todos import conversations
+from headway.actions.turns import steering, turns
+from headway.agents.instructions.roles import SUPERVISOR
+from headway.agents.mcp.config import ServerStatus
+from headway.ledger import attachment
+from headway.ledger.guard import StopRequest
+from headway.ledger.run import TurnMode
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.todo import DEFAULT_AGENT
+from headway.operations.fields import Id, ListId, Name, PageQuery, QueryModel, StrictModel, Text
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one
-from headway.operations.schemas import agents as schemas
-from headway.operations.schemas.todos import PageQuery
+from headway.values import turns as values_turns
+
+MAX_WAIT_S = 300
+BASE64_SCHEMA = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+
+
+def decode_data(value: Any) -> Any:
+    return attachment.decode_base64(value) if isinstance(value, str) else value
+
+
+class NewAttachment(StrictModel):
+    """An image (PNG, JPEG, GIF, WebP), a PDF, or text in UTF-8."""
+
+    name: Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, examples=["notes.txt"])]
+    media_type: Annotated[str, Field(max_length=NAME_LIMIT, description="Used for text only; other types are detected")] = ""
+    data: Annotated[
+        bytes,
+        BeforeValidator(decode_data),
+        Field(description=f"In base64; at most {attachment.SIZE_LIMIT:,} bytes when decoded", examples=["aGVsbG8="]),
+        WithJsonSchema(BASE64_SCHEMA),
+    ]
+
+
+class NewMessage(StrictModel):
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Plan a small party."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+    mode: Annotated[
+        TurnMode | None,
+        Field(description="queue: one item at a time, each answer checked by an assessor. Default: that of `continues`, or plan"),
+    ] = None
+    attachments: Annotated[list[NewAttachment], Field(max_length=attachment.MAX_ATTACHMENTS)] = []
+    continues: Annotated[
+        Name | None,
+        Field(description="An ended turn of the conversation. Its open todos move to the new turn, which works on them"),
+    ] = None
+
+
+def build_attachments(message: NewMessage) -> list[attachment.Attachment]:
+    return [attachment.build_attachment(file.name, file.data, file.media_type) for file in message.attachments]
+
+
+class NewSteering(StrictModel):
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Use the second file instead."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+
+
+class NewTurn(StrictModel):
+    conversation_id: Id
+
+
+class NewStop(StrictModel):
+    answer: Annotated[Text, Field(description="The agent's last words. If they end with a question to the user, it may wait")] = ""
+
+
+class ToolCall(StrictModel):
+    arguments: dict[str, Any] = {}
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    role: str = SUPERVISOR  # the OpenAPI document lists the roles
+
+
+class WritText(StrictModel):
+    text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
+    conversation_id: ListId = 0
+    agent_id: Name = DEFAULT_AGENT
+    role: str = SUPERVISOR  # the OpenAPI document lists the roles
+
+
+class MessagesQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only messages older than this one")] = None
+
+
+class TimelineQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only entries with a lower number")] = None
+
+
+class WaitQuery(QueryModel):
+    wait: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=MAX_WAIT_S,
+            allow_inf_nan=False,
+            description="Seconds to wait for a running turn to end. A turn that waits for a person is refused at once",
+        ),
+    ] = None
+
+
+# Answers
+
+
+class SteeringShape(BaseModel):
+    id: int
+    run_id: str
+    turn_id: Annotated[str | None, Field(description="The turn that the agent works for; null if it works for a goal")]
+    content: str
+    sender: Annotated[str, Field(description="The label of the sender's token")]
+    created_at: int
+    read_at: Annotated[int, Field(description="When the agent read it; 0: not yet")]
+
+
+class TurnAccepted(BaseModel):
+    turn_id: str
+
+
+class FileChangeShape(BaseModel):
+    path: str
+    added: Annotated[int | None, Field(description="Lines; null for a binary file")]
+    deleted: int | None
+    renamed_from: str | None = None
+
+
+class ChangesShape(BaseModel):
+    """What an agent changed in a git repository."""
+
+    repository: str
+    branch: str
+    base: Annotated[str, Field(description="The commit that the work started from")]
+    commit: Annotated[str, Field(description="The last commit of the work")]
+    merged: Annotated[bool, Field(description="Whether a sub-agent's work is in its parent's branch")]
+    files: list[FileChangeShape]
+    omitted_files: Annotated[int, Field(description="Changed files beyond the first 200")]
+    diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
+
+
+class OneTurn(BaseModel):
+    turn: values_turns.Turn
+
+
+class StopShape(BaseModel):
+    may_stop: bool
+    reason: Annotated[str, Field(description="For the agent, if it may not stop: what is open, and which checks failed")]
+    notice: Annotated[str, Field(description="For the person, if something is open nevertheless")]
+    refusals: Annotated[int, Field(description="How often in a row it was not allowed to stop, without progress")]
+    incomplete: list[values_turns.IncompleteItem]
+
+
+class TimelineEntry(BaseModel):
+    seq: int
+    kind: str
+    data: dict[str, Any]
+    at: int
+
+
+class QueueItem(BaseModel):
+    id: int
+    description: str
+    status: Literal["pending", "current", "done"]
+
+
+class QueueShape(BaseModel):
+    total: int
+    remaining: int
+    current: QueueItem | None
+    items: list[QueueItem]
+
+
+class Words(BaseModel):
+    """The text of an answer that is still being streamed."""
+
+    step: Annotated[int, Field(description="Number of the answer within the turn")]
+    n: Annotated[int, Field(description="Number of `text_delta` events so far; later ones continue the numbering")]
+    text: str
+
+
+class TimelineShape(BaseModel):
+    seq: Annotated[int, Field(description="Number of the last event in the log; newer events come after it")]
+    entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
+    running: Annotated[values_turns.Turn | None, Field(description="The turn that an agent is answering")]
+    saying: Words | None
+    turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]
+    todos: QueueShape | None
+
+
+class ToolShape(BaseModel):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
+
+
+class McpServerShape(BaseModel):
+    name: str
+    status: Annotated[
+        ServerStatus,
+        Field(description="Only a server that is `ready`, or was, has tools in this list"),
+    ]
+
+
+class ManyTools(BaseModel):
+    tools: list[ToolShape]
+    servers: Annotated[list[McpServerShape], Field(description="The MCP servers of mcp.json")]
+
+
+class ToolResult(BaseModel):
+    result: Annotated[Any, Field(description="The tool's own result")]
+    is_error: bool
+
+
+class WritResult(BaseModel):
+    output: Annotated[str, Field(description="The framed results")]
+    visible: Annotated[str, Field(description="The text without the writs")]
+
+
+# Operations on turns: /turns
+
 
 table = OperationTable("turns")
 
 
 def encode_turn(call: OperationCall, turn_id: str) -> Document:
-    return {"turn": turns.show(call.tx, call.tenant_id, turn_id, call.host.settings.limits)}
+    return {"turn": turns.show_turn(call.tx, call.tenant_id, turn_id, call.host.settings.limits)}
 
 
 @table.add(
     "POST /turns",
     "Open a turn without running an agent, for clients with their own agent loop",
-    {201: schemas.OneTurn},
+    {201: OneTurn},
     errors=(404,),
 )
-def create_turn(call: OperationCall, body: schemas.NewTurn) -> Document:
+def create_turn(call: OperationCall, body: NewTurn) -> Document:
     return encode_turn(call, conversations.open_turn(call.tx, call.tenant_id, body.conversation_id).id)
 
 
-@table.add("GET /turns/{turn_id}", "Get a turn", schemas.OneTurn, errors=(404,))
+@table.add("GET /turns/{turn_id}", "Get a turn", OneTurn, errors=(404,))
 def get_turn(call: OperationCall, turn_id: str) -> Document:
     return encode_turn(call, turn_id)
 
@@ -33,7 +268,7 @@ def get_turn(call: OperationCall, turn_id: str) -> Document:
 @table.add(
     "POST /turns/{turn_id}/cancel",
     "Cancel a running turn. What its agent was saying is kept as a message of the kind stopped",
-    schemas.OneTurn,
+    OneTurn,
     errors=(404, 409),
 )
 def cancel_turn(call: OperationCall, turn_id: str) -> Document:
@@ -44,28 +279,28 @@ def cancel_turn(call: OperationCall, turn_id: str) -> Document:
 @table.add(
     "POST /turns/{turn_id}/stop",
     "Ask whether the agent of your own loop may stop: not while its plan is open or its checks fail, which run for this",
-    {200: one("stop", schemas.StopShape)},
+    {200: one("stop", StopShape)},
     errors=(404, 409),
 )
-def stop_turn(call: OperationCall, turn_id: str, body: schemas.NewStop) -> Document:
+def stop_turn(call: OperationCall, turn_id: str, body: NewStop) -> Document:
     limit = call.host.settings.limits.guard_refusals
-    return {"stop": stops.decide(call.tx, call.tenant_id, turn_id, StopRequest(body.answer), limit).as_json()}
+    return {"stop": stops.decide_stop(call.tx, call.tenant_id, turn_id, StopRequest(body.answer), limit).as_json()}
 
 
 @table.add(
     "POST /turns/{turn_id}/messages",
     "Send a message to a running turn, whose agent reads it at its next step",
-    {202: one("message", schemas.SteeringShape)},
+    {202: one("message", SteeringShape)},
     errors=(404,),
 )
-def steer_turn(call: OperationCall, turn_id: str, body: schemas.NewSteering) -> Document:
+def steer_turn(call: OperationCall, turn_id: str, body: NewSteering) -> Document:
     return {"message": steering.send_to_turn(call.tx, call.tenant_id, turn_id, body.content, call.caller_name).as_json()}
 
 
 @table.add(
     "GET /turns/{turn_id}/messages",
     "List the messages that were sent to a turn while it ran, oldest first",
-    AnswerShape("ManySteering", {"messages": list[schemas.SteeringShape]}),
+    AnswerShape("ManySteering", {"messages": list[SteeringShape]}),
     errors=(404,),
 )
 def list_turn_messages(call: OperationCall, turn_id: str, query: PageQuery) -> Document:

@@ -12,9 +12,8 @@ from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
-from headway.ledger.retention import Retention
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, Limits, Sandbox
-from headway.ledger.tenancy import TASK_FOLDER, Quotas
+from headway.ledger.tenancy import TASK_FOLDER, Quotas, Retention
 from headway.ledger.tiers import Tier, TierParameters, build_parameters, check_tables
 from headway.settings.declarations import PREFIX, SETTINGS, SettingArguments
 from headway.settings.parsing import parse_path, redact_database_url

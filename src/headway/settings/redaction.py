@@ -3,7 +3,7 @@
 import os
 import re
 
-from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor, encode_credentials, list_spellings
+from headway.ledger.text import MIN_SECRET_LENGTH, Redactor, encode_credentials, list_spellings
 from headway.settings.loading import Settings
 
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w{0,40}HEADERS")

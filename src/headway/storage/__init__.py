@@ -1,0 +1,1 @@
+"""Transactions on both databases, files of the home, migrations."""

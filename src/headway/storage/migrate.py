@@ -1,18 +1,12 @@
-"""Numbered, forward-only migrations, the first of which is the schema. Each process that opens the database applies the missing
-ones first.
-
-They are applied in one transaction, except those with a file `NAME.online.sql` beside their `NAME.sql`: on Postgres, its statements
-replace the others and run one by one, while other processes use the database (`postgres/online.py`). A new database gets all
-migrations in one transaction.
-"""
+"""Migrations: numbered files that bring a database to this version, and a look at whether it has it."""
 
 import os
 from contextlib import nullcontext
 from functools import partial
 from typing import Final, NamedTuple
 
-from headway.ledger.errors import DatabaseTooNew, DatabaseUnreleased
-from headway.storage.postgres.row_security import protect_tables
+from headway.ledger.errors import DatabaseDamaged, DatabaseTooNew, DatabaseUnreleased
+from headway.storage.postgres.fence import protect_tables
 from headway.storage.progress import MigrationProgress
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Connection, Dialect, Transaction, across_tenants, get_logger
@@ -172,3 +166,19 @@ def read_statements(path: str, dialect: Dialect) -> list[str]:
         lines = [line.rstrip() for line in file if not line.lstrip().startswith("--")]
     code = "\n".join(line.removesuffix(MARKS[dialect.name]) for line in lines if not line.endswith(other_marks))
     return [statement.strip() for statement in code.split(";") if statement.strip()]
+
+
+# Database health check.
+
+
+def check_database(tx: Transaction) -> str:
+    """Describe the database in one line, or raise an error that explains what is wrong with it."""
+    if tx.dialect.name == "sqlite":
+        problems = [str(row[0]) for row in tx.all("PRAGMA quick_check(3)")]
+        if problems != ["ok"]:
+            raise DatabaseDamaged(f"The database file is damaged ({problems[0][:200]}). Restore a backup.")
+        name = tx.one("SELECT 'SQLite ' || sqlite_version()")
+    else:
+        name = tx.one("SELECT 'PostgreSQL ' || current_setting('server_version')")
+    assert name is not None
+    return f"{name[0]}, schema {get_current_version(tx)}"

@@ -1,0 +1,1 @@
+"""What parses, calls one operation or action, and renders."""

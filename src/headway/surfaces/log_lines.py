@@ -1,13 +1,15 @@
-"""Logging to standard error: JSON lines for long-running processes, plain text for commands. Known secrets are redacted."""
+"""What a server says at its start: log lines, and the address that it serves."""
 
 import json
 import logging
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headway.ledger.redaction import Redactor
-from headway.settings import Settings, get_environment
+from headway.ledger.text import Redactor
+from headway.settings import Settings, build_local_url, get_environment
 from headway.settings.redaction import build_redactor
 
 
@@ -69,3 +71,32 @@ class JsonLogFormatter(logging.Formatter):
             line["traceback"] = self.formatException(record.exc_info)
         redacted = {name: self.redact(value) if isinstance(value, str) else value for name, value in line.items()}
         return json.dumps(redacted, ensure_ascii=True)
+
+
+# The port that `serve` listens on. A file in the home has it, so that `headway login` can print a link to the running
+# server.
+
+
+FILE_NAME = "serve.port"
+
+
+def replace_port(settings: Settings, port: int) -> Settings:
+    """Put another port into the settings and into the default URL. A configured HEADWAY_URL is kept."""
+    is_default_url = settings.url == build_local_url(settings.host, settings.port)
+    return settings._replace(port=port, url=build_local_url(settings.host, port) if is_default_url else settings.url)
+
+
+def save_port(settings: Settings, port: int) -> None:
+    """Keep the port. Without a home that can be written to, the user has to name it for `headway login`."""
+    with suppress(OSError), open(os.path.join(settings.home, FILE_NAME), "w", encoding="ascii") as file:
+        file.write(f"{port}\n")
+
+
+def find_port(settings: Settings) -> int | None:
+    """Return the port that `serve` last listened on with this home."""
+    try:
+        with open(os.path.join(settings.home, FILE_NAME), encoding="ascii") as file:
+            port = file.read(6).strip()
+    except (OSError, ValueError):
+        return None
+    return int(port) if port.isdigit() and 0 < int(port) < 65_536 else None

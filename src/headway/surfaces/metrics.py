@@ -6,8 +6,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from headway.assembly import Headway
 from headway.ledger.errors import SettingsError
+from headway.process.assembly import Headway
 
 MODEL_COUNTERS: Final = {
     "calls": "Model calls that were answered",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from headway.actions import webhooks
+from headway.actions.engine import webhooks
 from headway.engine.runner import JobHandler
 from headway.ledger.job import Job
 from headway.ledger.run import Limits
@@ -16,8 +16,7 @@ from headway.ledger.webhook import JOB_KIND, DeliveryAttempt, DeliveryProgress, 
 from headway.storage.database import DatabaseAccess
 from headway.storage.retry import PatientView
 from headway.storage.transaction import Transaction
-from headway.webhooks.messages import WebhookMessage, build_message, build_pruned_message, build_test_message
-from headway.webhooks.sender import Sender
+from headway.webhooks.sender import Sender, WebhookMessage, build_message, build_pruned_message, build_test_message
 
 STORE_AFTER_S: Final = 1.0  # for how long messages are sent before what was delivered is stored
 SLICE_S: Final = 10.0  # for how long a job delivers before other webhooks of the tenant get their turn
@@ -75,7 +74,7 @@ def list_messages(outbox: Outbox) -> Iterator[tuple[WebhookMessage | None, int]]
 
 def prepare_test(tx: Transaction, tenant_id: int, webhook_id: str) -> Outbox:
     """Return what a test message needs. A paused webhook can be tested, too."""
-    webhook = webhooks.get(tx, tenant_id, webhook_id).webhook
+    webhook = webhooks.get_webhook(tx, tenant_id, webhook_id).webhook
     return Outbox(webhook, webhooks.load_secrets(tx, webhook), [], webhook.sent_to, is_last=True)
 
 

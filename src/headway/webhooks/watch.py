@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from headway.actions import webhooks
+from headway.actions.engine import webhooks
 from headway.engine.polling import wait_with_timeout
 from headway.storage.database import Database
 from headway.storage.stores import webhooks as webhook_store
@@ -48,6 +48,6 @@ class WebhookWatch:
             busy = self.tenants = await self.database.read(webhook_store.list_subscribed_tenants)
         idle = await self.database.read(partial(webhook_store.list_idle_behind, tenant_ids=busy)) if busy else []
         if idle:
-            await self.database.write(partial(webhooks.wake, idle=idle))
+            await self.database.write(partial(webhooks.wake_webhook, idle=idle))
             self.nudge()
         await asyncio.sleep(PAUSE_S)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import conversations, run_ends, turns
-from headway.actions.turns import TurnRequest
+from headway.actions.engine import run_ends
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
+from headway.actions.turns.turns import TurnRequest
 from headway.ledger.run import RunEnd
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import PHONE, Visit, look_at
@@ -19,7 +21,7 @@ def write(client: Client, conversation: int, request: str, answer: str) -> None:
     """Store a turn with its messages, without running an agent."""
 
     def store(tx: Transaction) -> None:
-        run = turns.start(tx, client.desk.tenant.id, conversation, TurnRequest(request))
+        run = turns.start_turn(tx, client.desk.tenant.id, conversation, TurnRequest(request))
         run_ends.end_run(tx, run, RunEnd.finish("answered", answer))
 
     client.desk.database.write(store)
@@ -93,7 +95,7 @@ def test_a_conversation_is_found_renamed_deleted_and_restored_in_every_tab(open_
 @pytest.mark.proof
 def test_the_list_has_pages_and_marks_what_works_and_is_accessible(page: Visit, client: Client, model: ModelServer) -> None:
     def fill(tx: Transaction, tenant_id: int) -> list[int]:
-        return [conversations.add(tx, tenant_id, f"number {n}").id for n in range(60)]
+        return [conversations.add_conversation(tx, tenant_id, f"number {n}").id for n in range(60)]
 
     ids = client.desk.write(fill)
     page.open(f"/c/{ids[30]}").live()

@@ -22,10 +22,12 @@ ALL: Final = AuditFilter()
 POLICY_CHANGE: Final = "policy.change"
 
 
-def record(tx: Transaction, tenant_id: int, action: str, target: str, old: Any = None, new: Any = None) -> None:
+def record_in_audit(tx: Transaction, tenant_id: int, action: str, target: str, old: Any = None, new: Any = None) -> None:
     """Record a change. `action` is a noun and a verb, such as `token.revoke`; `target` names what was changed, such as `token:12`.
     Secrets must not be in the values. Long texts in them are shortened."""
-    audit_store.insert(tx, tenant_id, describe_caller(tx), action, target, to_json(shorten(old)), to_json(shorten(new)))
+    audit_store.insert_audit_entry(
+        tx, tenant_id, describe_caller(tx), action, target, to_json(shorten_value(old)), to_json(shorten_value(new))
+    )
 
 
 def describe_caller(tx: Transaction) -> str:
@@ -36,15 +38,15 @@ def describe_caller(tx: Transaction) -> str:
     return tx.actor or tx.credential or HEADWAY
 
 
-def shorten(value: Any) -> Any:
+def shorten_value(value: Any) -> Any:
     """Shorten long texts, because arguments of tools and descriptions may have a million characters."""
     match value:
         case str():
             return value if len(value) <= VALUE_LIMIT else f"{value[:VALUE_LIMIT]}…"
         case dict():
-            return {name: shorten(member) for name, member in value.items()}
+            return {name: shorten_value(member) for name, member in value.items()}
         case list():
-            return [shorten(member) for member in value]
+            return [shorten_value(member) for member in value]
         case _:
             return value
 
@@ -55,17 +57,17 @@ def record_policy(tx: Transaction, digest: str, rule_count: int) -> None:
     audit_store.lock(tx)
     before = find_policy(tx)
     if before["sha256"] != digest:
-        record(tx, INSTALLATION, POLICY_CHANGE, "policy", old=before, new={"sha256": digest, "rules": rule_count})
+        record_in_audit(tx, INSTALLATION, POLICY_CHANGE, "policy", old=before, new={"sha256": digest, "rules": rule_count})
 
 
 def find_policy(tx: Transaction) -> dict[str, Any]:
     """Return the digest of policy.toml and its number of rules, as last recorded."""
-    rows = audit_store.list_newest(tx, INSTALLATION, AuditFilter(POLICY_CHANGE), MAX_INTEGER, 1)
+    rows = audit_store.list_newest_audit_entries(tx, INSTALLATION, AuditFilter(POLICY_CHANGE), MAX_INTEGER, 1)
     last: dict[str, Any] = json.loads(rows[0].new) if rows else {"sha256": "", "rules": 0}
     return last
 
 
-def list_page(
+def list_audit_entries(
     tx: Transaction,
     tenant_id: int | None,
     chosen: AuditFilter = ALL,
@@ -82,7 +84,7 @@ def list_page(
     chosen = check_filter(chosen)
     owners = list_owners(tenant_id) if with_installation else (tenant_id,)
     floor = 0 if chosen.is_empty else max(audit_store.find_floor(tx, owner, before, SCAN_LIMIT) for owner in owners)
-    rows = [row for owner in owners for row in audit_store.list_newest(tx, owner, chosen, before, limit + 1, floor)]
+    rows = [row for owner in owners for row in audit_store.list_newest_audit_entries(tx, owner, chosen, before, limit + 1, floor)]
     rows.sort(reverse=True)
     next_cursor = CURSORS.encode_next(rows, limit, lambda entry: (entry.seq,))
     if floor and not next_cursor:
@@ -90,12 +92,12 @@ def list_page(
     return {"entries": encode_entries(tx, rows[:limit]), "next_cursor": next_cursor}
 
 
-def list_newest(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, limit: int) -> dict[str, Any]:
+def list_newest_audit_entries(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, limit: int) -> dict[str, Any]:
     """List the newest entries like `list_page`, and look as far back as it takes to find `limit` of them."""
     entries: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
-        page = list_page(tx, tenant_id, chosen, limit - len(entries), cursor)
+        page = list_audit_entries(tx, tenant_id, chosen, limit - len(entries), cursor)
         entries += page["entries"]
         cursor = page["next_cursor"]
         if cursor is None or len(entries) == limit:
@@ -121,6 +123,8 @@ def check_filter(chosen: AuditFilter) -> AuditFilter:
 
 
 def encode_entries(tx: Transaction, rows: list[AuditEntry]) -> list[dict[str, Any]]:
-    tenants = {tenant_id: tenant_store.find(tx, tenant_id) for tenant_id in {entry.tenant_id for entry in rows} - {INSTALLATION}}
+    tenants = {
+        tenant_id: tenant_store.find_tenant(tx, tenant_id) for tenant_id in {entry.tenant_id for entry in rows} - {INSTALLATION}
+    }
     names = {tenant_id: tenant.name for tenant_id, tenant in tenants.items() if tenant}
     return [entry.as_json(names.get(entry.tenant_id)) for entry in rows]

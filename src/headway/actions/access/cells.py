@@ -25,7 +25,7 @@ class MemberFacts(NamedTuple):
     tenant_numbers: list[int]  # the numbers of the cells in which its tenants were created
 
 
-def list_all(tx: Transaction) -> list[Cell]:
+def list_all_cells(tx: Transaction) -> list[Cell]:
     return cell_store.list_cells(tx)
 
 
@@ -108,7 +108,9 @@ def register(tx: Transaction, new: Cell, facts: MemberFacts) -> Cell:
     cell_store.put_cell(tx, cell)
     if not known or known._replace(is_self=False) != cell:
         old = known.as_json() if known else None
-        audit.record(tx, audit.INSTALLATION, "cell.change" if known else "cell.add", f"cell:{cell.name}", old, cell.as_json())
+        audit.record_in_audit(
+            tx, audit.INSTALLATION, "cell.change" if known else "cell.add", f"cell:{cell.name}", old, cell.as_json()
+        )
     return cell_store.find_cell(tx, new.name) or cell
 
 
@@ -178,7 +180,7 @@ def unregister(tx: Transaction, name: str, *, is_lost: bool = False) -> None:
     cell = cell_store.find_cell(tx, name)
     cell_store.delete_cell(tx, name)
     if cell:
-        audit.record(tx, audit.INSTALLATION, "cell.remove", f"cell:{name}", old=cell.as_json())
+        audit.record_in_audit(tx, audit.INSTALLATION, "cell.remove", f"cell:{name}", old=cell.as_json())
 
 
 # Every cell
@@ -207,7 +209,7 @@ def is_same_row(found: Cell | None, cell: Cell) -> bool:
 
 def leave(tx: Transaction, name: str) -> None:
     """Make this database an ordinary one again. Raises Conflict if the cell has tenants that other cells may know."""
-    if names := [tenant.name for tenant in tenant_store.list_all(tx) if tenant.name != LOCAL_TENANT]:
+    if names := [tenant.name for tenant in tenant_store.list_all_tenants(tx) if tenant.name != LOCAL_TENANT]:
         raise Conflict(f"The cell {name} has tenants: {describe_names(names)}. Move or delete them first. Nothing was changed.")
     if moves := cell_store.list_open_moves(tx):
         raise Conflict(f"The move of tenant {moves[0].tenant_name!r} out of the cell {name} is not complete. Nothing was changed.")

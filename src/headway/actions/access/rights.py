@@ -68,7 +68,7 @@ def get_scope(tx: Transaction, token: Token) -> TokenScope:
     """Return the highest scope that the token has. Only tokens of the tenant `local` are the operator's."""
     if not token.operator:
         return token.scope
-    tenant = tenant_store.find(tx, token.tenant_id)
+    tenant = tenant_store.find_tenant(tx, token.tenant_id)
     return "operator" if tenant is not None and is_host(token, tenant) else "admin"
 
 

@@ -47,12 +47,12 @@ class Rotation(NamedTuple):
     replaced: Token
 
 
-def create(
+def create_token(
     tx: Transaction, tenant_id: int, label: str = "", lifetime_s: float | None = None, scope: TokenScope = "write"
 ) -> NewToken:
     """Create a token with 256 random bits. Only its hash is stored; the secret is returned here and never again."""
     check_scope(tx, tenant_id, scope)
-    return insert(tx, tenant_id, label, list_scopes(scope), compute_expiry(tx, lifetime_s))
+    return insert_new_token(tx, tenant_id, label, list_scopes(scope), compute_expiry(tx, lifetime_s))
 
 
 def create_with_token(tx: Transaction, caller: Token, label: str, lifetime_s: float | None, scope: TokenScope) -> NewToken:
@@ -66,12 +66,12 @@ def create_with_token(tx: Transaction, caller: Token, label: str, lifetime_s: fl
             f"A token cannot outlive the one that creates it, which expires in {(caller.expires_at - tx.now) // 1000:,} seconds. "
             "Nothing was created. Ask for less, or omit `expires_s`."
         )
-    return insert(tx, caller.tenant_id, label, list_scopes(scope), expires_at)
+    return insert_new_token(tx, caller.tenant_id, label, list_scopes(scope), expires_at)
 
 
 def check_scope(tx: Transaction, tenant_id: int, scope: TokenScope) -> None:
     """Raise Invalid if tokens of this tenant cannot have the scope."""
-    tenant = tenant_store.find(tx, tenant_id) if scope == "operator" else None
+    tenant = tenant_store.find_tenant(tx, tenant_id) if scope == "operator" else None
     if tenant is not None and tenant.name != LOCAL_TENANT:
         raise Invalid(
             f"Only tokens of the tenant `{LOCAL_TENANT}` can have the scope `operator`, because it is for those who run the "
@@ -87,14 +87,14 @@ def compute_expiry(tx: Transaction, lifetime_s: float | None) -> int:
     return tx.now + int(lifetime_s * 1000)
 
 
-def insert(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int) -> NewToken:
+def insert_new_token(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int) -> NewToken:
     return store(tx, tenant_id, label, scopes, expires_at, generate_secret(cells.get_own_name(tx)))
 
 
 def store(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int, secret: str) -> NewToken:
     label = text.check_text(label, "label", text.NAME_LIMIT)
     token = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, scopes, expires_at)
-    audit.record(tx, tenant_id, "token.create", f"token:{token.id}", new=token.as_json())
+    audit.record_in_audit(tx, tenant_id, "token.create", f"token:{token.id}", new=token.as_json())
     return NewToken(token, secret)
 
 
@@ -109,12 +109,12 @@ def list_scopes(scope: TokenScope) -> str:
     return ",".join(TOKEN_SCOPES[: TOKEN_SCOPES.index(scope) + 1])
 
 
-def list_all(tx: Transaction, tenant_id: int) -> list[Token]:
+def list_all_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
     """List the tokens, and the sessions that have not ended."""
     return tenant_store.list_tokens(tx, tenant_id)
 
 
-def list_page(
+def list_tokens(
     tx: Transaction, tenant_id: int, chosen: TokenFilter, limit: int, cursor: str | None = None, caller: Token | None = None
 ) -> dict[str, Any]:
     """List a page of tokens and active sessions of a tenant, newest first. `current` marks what the caller would lock itself out by
@@ -153,11 +153,11 @@ def rotate(
     expires_at = tx.now + old.expires_at - old.created_at if old.expires_at else 0
     if caller is not None and caller.expires_at:
         expires_at = min(expires_at or caller.expires_at, caller.expires_at)
-    created = insert(tx, tenant_id, old.label, old.scopes, expires_at)
+    created = insert_new_token(tx, tenant_id, old.label, old.scopes, expires_at)
     replaced = tenant_store.replace_token(tx, tenant_id, token_id, created.token.id, tx.now + int(overlap_s * 1000))
     before, after = old.as_json(), replaced.as_json()
     changed = ("expires_at", "replaced_by")
-    audit.record(
+    audit.record_in_audit(
         tx, tenant_id, "token.rotate", f"token:{token_id}", *({key: row[key] for key in changed} for row in (before, after))
     )
     if not overlap_s:
@@ -172,7 +172,7 @@ def revoke(tx: Transaction, tenant_id: int, token_id: int, caller: Token | None 
         raise NotFound(f"No active token {token_id} in this tenant.")
     refuse_operator_token(tx, token, caller)
     action = "session.end" if token.is_session else "token.revoke"
-    audit.record(tx, tenant_id, action, f"token:{token.id}", new={"revoked_at": token.revoked_at // 1000})
+    audit.record_in_audit(tx, tenant_id, action, f"token:{token.id}", new={"revoked_at": token.revoked_at // 1000})
     return token
 
 
@@ -180,7 +180,7 @@ def revoke_all(tx: Transaction, tenant_id: int) -> list[Token]:
     """Revoke every token of a tenant and end every session."""
     revoked = tenant_store.revoke_all_tokens(tx, tenant_id)
     if revoked:
-        audit.record(
+        audit.record_in_audit(
             tx, tenant_id, "token.revoke_all", f"tenant:{tenant_id}", new={"tokens": sorted(token.id for token in revoked)}
         )
     return revoked
@@ -262,7 +262,7 @@ def create_login_link(tx: Transaction, tenant_id: int) -> NewToken:
     link = tenant_store.insert_token(
         tx, tenant_id, hash_secret(secret), LINK_LABEL, list_scopes("operator"), expires_at, LOGIN_LINK
     )
-    audit.record(tx, tenant_id, "link.create", f"token:{link.id}", new=link.as_json())
+    audit.record_in_audit(tx, tenant_id, "link.create", f"token:{link.id}", new=link.as_json())
     return NewToken(link, secret)
 
 
@@ -288,7 +288,7 @@ def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int
     secret, expires_at = generate_secret(cells.get_own_name(tx)), tx.now + SESSION_LIFETIME_S * 1000
     expires_at = min(expires_at, not_after) if not_after else expires_at
     session = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), SESSION_LABEL, scopes, expires_at, session_of)
-    audit.record(tx, tenant_id, "session.open", f"token:{session.id}", new=session.as_json())
+    audit.record_in_audit(tx, tenant_id, "session.open", f"token:{session.id}", new=session.as_json())
     return NewToken(session, secret)
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from headway.actions.guard.sessions import SESSIONS_SHOWN
-from headway.ledger.guard.values import RULE_AGENT
+from headway.ledger.guard import RULE_AGENT
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Todo
 from headway.storage.stores import conversations as conversation_store
@@ -52,7 +52,7 @@ def describe_session(tx: Transaction, tenant_id: int, conversation: Conversation
     open_items = [row for row in reversed(rows) if not row.ended or (row.agent_id == RULE_AGENT and row.proof == "broken")]
     sub_agents = {row.turn_id for row in rows if row.turn_id and row.agent_id.startswith(f"{conversation.client}/")}
     plans = [*([last.id] if last else []), *sorted(sub_agents)[:SUB_AGENTS_SHOWN]]
-    windows = [event_store.list_newest(tx, tenant_id, "turn_id", plan, ("refused",), EVENTS_LIMIT) for plan in plans]
+    windows = [event_store.list_newest_events(tx, tenant_id, "turn_id", plan, ("refused",), EVENTS_LIMIT) for plan in plans]
     refused = sorted((event for window in windows for event in window.events), key=lambda event: event.seq)
     newest: dict[str, Any] = json.loads(refused[-1].data) if refused else {"turn_id": last and last.id, "reason": ""}
     outcome = last.outcome if last else None

@@ -3,7 +3,7 @@
 from headway.actions.access import audit, quotas
 from headway.ledger.check import Check, decode_checks, encode_checks, parse_checks
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.guard.values import GuardRule
+from headway.ledger.guard import GuardRule
 from headway.ledger.text import SUBJECT_LIMIT, check_text
 from headway.storage.stores import guard_rules as rule_store
 from headway.storage.transaction import Transaction
@@ -11,7 +11,7 @@ from headway.storage.transaction import Transaction
 RULES_LIMIT = 20  # per folder
 
 
-def add(
+def add_guard_rule(
     tx: Transaction, tenant_id: int, folder: str, subject: str, checks: list[Check], *, is_confirmed: bool = False
 ) -> GuardRule:
     """Add a rule. Only a person at this machine does, so its checks are the operator's."""
@@ -25,7 +25,7 @@ def add(
     quotas.check_storage(tx, tenant_id)
     encoded = encode_checks(parse_checks(checks, "operator"))
     rule = rule_store.insert_rule(tx, tenant_id, GuardRule(0, folder, subject, encoded, is_confirmed, 0))
-    audit.record(tx, tenant_id, "guard.add", f"guard_rule:{rule.id}", None, describe_rule(rule))
+    audit.record_in_audit(tx, tenant_id, "guard.add", f"guard_rule:{rule.id}", None, describe_rule(rule))
     return rule
 
 
@@ -37,10 +37,10 @@ def list_rules(tx: Transaction, tenant_id: int, folder: str) -> list[GuardRule]:
     return rule_store.list_rules(tx, tenant_id, folder)
 
 
-def remove(tx: Transaction, tenant_id: int, rule_id: int) -> GuardRule:
+def remove_guard_rule(tx: Transaction, tenant_id: int, rule_id: int) -> GuardRule:
     rule = rule_store.find_rule(tx, tenant_id, rule_id)
     if rule is None:
         raise NotFound(f"No rule {rule_id}.")
     rule_store.delete_rule(tx, tenant_id, rule)
-    audit.record(tx, tenant_id, "guard.remove", f"guard_rule:{rule.id}", describe_rule(rule), None)
+    audit.record_in_audit(tx, tenant_id, "guard.remove", f"guard_rule:{rule.id}", describe_rule(rule), None)
     return rule

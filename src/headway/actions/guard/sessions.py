@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID, uuid4, uuid5
 
-from headway.actions import conversations, open_plans, todos, turn_plan
-from headway.actions.turn_plan import renumber
-from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_plan
+from headway.actions.todos import conversations, todos
+from headway.actions.todos.turn_state import check_room, emit_queue_at_commit, lock_plan
+from headway.actions.turns import plan
+from headway.actions.turns.plan import renumber
 from headway.ledger.events import Event, encode_json
-from headway.ledger.guard.texts import describe_open
-from headway.ledger.guard.values import RULE_AGENT, AssistantSession, MirroredItem
+from headway.ledger.guard import RULE_AGENT, AssistantSession, MirroredItem, describe_open
 from headway.ledger.tenancy import Conversation, Turn
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, TEXT_LIMIT, to_one_line
 from headway.ledger.todo import Change, Draft, Todo
@@ -27,7 +27,7 @@ CONTINUATION: Final = "Continued in a later session, as #{}."
 LIVE_MS: Final = 600_000  # a session that was heard of since then may still be at work
 
 
-def find(tx: Transaction, tenant_id: int, session: AssistantSession) -> Conversation | None:
+def find_session(tx: Transaction, tenant_id: int, session: AssistantSession) -> Conversation | None:
     if len(session.key) > NAME_LIMIT:
         return None
     return conversation_store.find_by_key(tx, tenant_id, session.key)
@@ -35,13 +35,13 @@ def find(tx: Transaction, tenant_id: int, session: AssistantSession) -> Conversa
 
 def find_plan(tx: Transaction, tenant_id: int, session: AssistantSession) -> Turn | None:
     """Return the unfinished plan of a session or a sub-agent, if there is one."""
-    conversation = find(tx, tenant_id, session)
+    conversation = find_session(tx, tenant_id, session)
     return conversation and conversation_store.find_open_plan(tx, tenant_id, conversation.id, session.agent)
 
 
 def ensure(tx: Transaction, tenant_id: int, session: AssistantSession) -> Conversation:
     """Return the session's conversation, which is created when it is first needed."""
-    if found := find(tx, tenant_id, session):
+    if found := find_session(tx, tenant_id, session):
         return found
     title = f"{session.title}: {to_one_line(os.path.basename(session.folder) or session.folder)}"
     conversation = conversations.get_or_create(tx, tenant_id, session.key, title[:SUBJECT_LIMIT])
@@ -63,7 +63,7 @@ def open_plan(tx: Transaction, tenant_id: int, conversation_id: int, agent: str)
     turn = Turn(str(uuid4()), conversation_id, started_at=tx.now, client_agent=agent)
     conversation_store.insert_turn(tx, tenant_id, turn)
     if last is not None and any(not todo.ended for todo in todo_store.list_by_turn(tx, tenant_id, last.id)):
-        turn_plan.take_over(tx, tenant_id, last, turn.id)
+        plan.take_over(tx, tenant_id, last, turn.id)
     return turn
 
 
@@ -80,11 +80,11 @@ def mirror(
         return None
     tx.agent, tx.actor = AgentRights(lambda: ""), session.client
     turn = ensure_plan(tx, tenant_id, session)
-    conversation = conversations.get(tx, tenant_id, turn.conversation_id)
+    conversation = conversations.get_conversation(tx, tenant_id, turn.conversation_id)
     known = list_known(tx, tenant_id, conversation.id)
     matches = match_items(conversation, session, known, items)
     new_items = [item for place, item in enumerate(items) if place not in matches and item.subject]
-    if new_items and open_plans.is_drained(tx, tenant_id, turn.id):
+    if new_items and plan.is_drained(tx, tenant_id, turn.id):
         finish(tx, tenant_id, turn, "drained")
         turn = open_plan(tx, tenant_id, conversation.id, session.agent)
     added = add_items(tx, tenant_id, session, conversation, turn, new_items)
@@ -108,7 +108,7 @@ def drop_omitted(tx: Transaction, tenant_id: int, turn: Turn, rows: Sequence[Tod
     Otherwise they stay open: a list that only lost items may have lost them by mistake."""
     for row in rows if is_new or turn.refusals else ():
         if row.turn_id == turn.id and not row.ended and not row.checks:
-            todos.end(tx, tenant_id, row.id, "canceled", OMISSION if is_new else REMOVAL)
+            todos.end_todo(tx, tenant_id, row.id, "canceled", OMISSION if is_new else REMOVAL)
 
 
 def clean_item(item: MirroredItem) -> MirroredItem:
@@ -189,7 +189,7 @@ def close_continued(
     by_subject = {todo.subject.casefold(): todo for todo in added}
     for old in list_left(tx, tenant_id, session.folder, conversation.id):
         if (new := by_subject.pop(old.subject.casefold(), None)) and not old.checks:
-            todos.end(tx, tenant_id, old.id, "canceled", CONTINUATION.format(new.id))
+            todos.end_todo(tx, tenant_id, old.id, "canceled", CONTINUATION.format(new.id))
 
 
 def list_left(tx: Transaction, tenant_id: int, folder: str, conversation_id: int) -> list[Todo]:
@@ -214,19 +214,19 @@ def apply_item(tx: Transaction, tenant_id: int, row: Todo, item: MirroredItem) -
     if row.checks and status == "canceled":
         status = None
     if row.ended and row.status != status and status is not None:
-        row = todos.change(tx, tenant_id, row.id, Change(status="pending"))
+        row = todos.change_todo(tx, tenant_id, row.id, Change(status="pending"))
     change = Change(status=status) if status is not None and status != row.status else Change()
     if status == "canceled" and not row.outcome:
         change = change._replace(outcome=REMOVAL)
     if item.subject and item.subject != row.subject:
         change = change._replace(subject=item.subject)
     if change != Change():
-        todos.change(tx, tenant_id, row.id, change)
+        todos.change_todo(tx, tenant_id, row.id, change)
 
 
-def begin(tx: Transaction, tenant_id: int, session: AssistantSession) -> str:
+def begin_session(tx: Transaction, tenant_id: int, session: AssistantSession) -> str:
     """Tell an assistant what is open in its project; empty if nothing is. A session that is resumed continues its plan."""
-    conversation = find(tx, tenant_id, session)
+    conversation = find_session(tx, tenant_id, session)
     own: list[Todo] = []
     if conversation is not None and (last := conversation_store.find_last_plan(tx, tenant_id, conversation.id, session.agent)):
         own = [todo for todo in todo_store.list_by_turn(tx, tenant_id, last.id) if not todo.ended and todo.agent_id != RULE_AGENT]
@@ -236,9 +236,9 @@ def begin(tx: Transaction, tenant_id: int, session: AssistantSession) -> str:
     return describe_open(own, left, rule_store.list_rules(tx, tenant_id, session.folder))
 
 
-def end(tx: Transaction, tenant_id: int, session: AssistantSession) -> None:
+def end_session(tx: Transaction, tenant_id: int, session: AssistantSession) -> None:
     """Record that a session is over. Its open items stay as they are, and the session can be resumed."""
-    conversation = find(tx, tenant_id, session)
+    conversation = find_session(tx, tenant_id, session)
     for turn in conversation_store.list_open_plans(tx, tenant_id, conversation.id) if conversation else ():
         rows = todo_store.list_by_turn(tx, tenant_id, turn.id)
         finish(tx, tenant_id, turn, "incomplete" if any(not row.ended for row in rows) else "drained")

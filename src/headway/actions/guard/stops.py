@@ -5,16 +5,25 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID, uuid5
 
-from headway.actions import conversations, todos
 from headway.actions.guard import sessions
-from headway.actions.proof import receipts
-from headway.actions.turn_plan import renumber
-from headway.actions.turn_state import emit_queue_at_commit, lock_plan
+from headway.actions.todos import conversations, proof, todos
+from headway.actions.todos.turn_state import emit_queue_at_commit, lock_plan
+from headway.actions.turns.plan import renumber
 from headway.ledger.check import decode_checks, describe_check
 from headway.ledger.errors import ChecksRequired, Conflict
 from headway.ledger.events import Event, encode_json
-from headway.ledger.guard.texts import FailedCheck, count_items, describe_left, describe_refusal, is_question
-from headway.ledger.guard.values import RULE_AGENT, AssistantSession, GuardRule, StopRequest, StopRuling
+from headway.ledger.guard import (
+    RULE_AGENT,
+    AssistantSession,
+    FailedCheck,
+    GuardRule,
+    StopRequest,
+    StopRuling,
+    count_items,
+    describe_left,
+    describe_refusal,
+    is_question,
+)
 from headway.ledger.tenancy import Turn
 from headway.ledger.todo import Draft, Todo
 from headway.storage.stores import conversations as conversation_store
@@ -38,7 +47,7 @@ def prepare(tx: Transaction, tenant_id: int, session: AssistantSession) -> Turn 
     wanted = {name_rule_item(turn, rule): rule for rule in rules}
     for row in plan:
         if row.agent_id == RULE_AGENT and row.uuid not in wanted and not row.ended:
-            todos.end(tx, tenant_id, row.id, "canceled", RULE_IS_GONE)
+            todos.end_todo(tx, tenant_id, row.id, "canceled", RULE_IS_GONE)
     missing = {uuid: rule for uuid, rule in wanted.items() if uuid not in {row.uuid for row in plan}}
     if missing:
         drafts = [
@@ -62,7 +71,7 @@ def name_rule_item(turn: Turn, rule: GuardRule) -> str:
     return str(uuid5(UUID(turn.id), f"rule {rule.id}"))
 
 
-def decide(
+def decide_stop(
     tx: Transaction, tenant_id: int, turn_id: str, stop: StopRequest, limit: int, not_run: Mapping[int, str] = NO_REFUSALS
 ) -> StopRuling:
     """Decide whether the agent of a turn may stop, and store the refusal. Raises ChecksRequired until the transaction has the
@@ -81,7 +90,7 @@ def decide(
         if turn.refusals:
             conversation_store.save_refusal(tx, tenant_id, turn_id, 0, 0)
         return StopRuling(may_stop=True)
-    client = conversations.get(tx, tenant_id, turn.conversation_id).client
+    client = conversations.get_conversation(tx, tenant_id, turn.conversation_id).client
     title = AssistantSession(client, "", "").title or "the agent"
     if is_question(stop.answer):
         return StopRuling(
@@ -103,7 +112,7 @@ def decide(
 
 def list_checked(tx: Transaction, tenant_id: int, turn: Turn) -> list[Todo]:
     """List the items whose checks decide: the open ones, and the rules, which must hold at every stop."""
-    folder = conversations.get(tx, tenant_id, turn.conversation_id).folder
+    folder = conversations.get_conversation(tx, tenant_id, turn.conversation_id).folder
     standing = {name_rule_item(turn, rule) for rule in rule_store.list_rules(tx, tenant_id, folder)} if folder else set()
     _, rows = lock_plan(tx, tenant_id, turn.id)
     return [row for row in rows if row.checks and (not row.ended or (row.uuid in standing and row.status == "completed"))]
@@ -118,7 +127,7 @@ def prove(tx: Transaction, tenant_id: int, todo: Todo, not_run: Mapping[int, str
     if draft is None or not draft.covers(checks):
         raise ChecksRequired(todo_id=todo.id, outcome=todo.outcome)
     if todo.ended:
-        receipts.verify(tx, tenant_id, todo.id)
+        proof.verify(tx, tenant_id, todo.id)
     elif draft.ok:
-        todos.end(tx, tenant_id, todo.id, "completed", SUCCESS)
+        todos.end_todo(tx, tenant_id, todo.id, "completed", SUCCESS)
     return None if draft.ok else FailedCheck(todo, draft.list_failures())

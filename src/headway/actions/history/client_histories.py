@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
-from headway.actions import conversations
 from headway.actions.inspection import forks
+from headway.actions.todos import conversations
 from headway.ledger import text
 from headway.ledger.events import to_json
 from headway.ledger.tenancy import Conversation, Turn
@@ -56,10 +56,10 @@ def find_place(tx: Transaction, tenant_id: int, name: ConversationName, history:
         return ClientPlace(conversation, conversations.get_turn(tx, tenant_id, last_turn_id) if last_turn_id else None)
     turn = conversations.get_turn(tx, tenant_id, name.turn_id) if name.turn_id else find_turn(tx, tenant_id, history)
     if turn is None:
-        return ClientPlace(conversations.add(tx, tenant_id), None)
+        return ClientPlace(conversations.add_conversation(tx, tenant_id), None)
     next_turn_id = conversation_store.find_next_turn(tx, tenant_id, turn)
     if next_turn_id is None:
-        return ClientPlace(conversations.get(tx, tenant_id, turn.conversation_id), turn)
+        return ClientPlace(conversations.get_conversation(tx, tenant_id, turn.conversation_id), turn)
     return ClientPlace(forks.copy_before(tx, tenant_id, next_turn_id), turn)
 
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.actions import conversations, views
+from headway.actions.todos import conversations
+from headway.actions.turns import views
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.tenancy import Conversation
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.wording.words import cut_excerpt, has_all_words, parse_words
+from headway.ledger.wording import cut_excerpt, has_all_words, parse_words
 from headway.storage.stores import conversations as conversation_store
-from headway.storage.stores import messages as message_store
 from headway.storage.transaction import Transaction
 
 Sort = Literal["created", "activity"]
@@ -42,7 +42,7 @@ class ConversationPage(NamedTuple):
         return {"conversations": rows, "next_cursor": self.next_cursor, "searched_all": self.searched_all}
 
 
-def list_page(
+def list_conversations(
     tx: Transaction, tenant_id: int, selection: ConversationFilter, limit: int = 50, cursor: str | None = None
 ) -> ConversationPage:
     limit, words = views.check_limit(limit), parse_words(selection.query)
@@ -53,14 +53,14 @@ def list_page(
     if words:
         return search(tx, tenant_id, words, limit, SEARCH.decode(cursor) if cursor else (selection.before or MAX_INTEGER, 0))
     before = NEWEST.decode(cursor)[0] if cursor else selection.before or MAX_INTEGER
-    rows = conversation_store.list_page(tx, tenant_id, before, limit + 1)
+    rows = conversation_store.list_conversation_page(tx, tenant_id, before, limit + 1)
     return ConversationPage(rows[:limit], NEWEST.encode_next(rows, limit, lambda row: (row.id,)))
 
 
 def list_by_key(tx: Transaction, tenant_id: int, key: str) -> ConversationPage:
     """List the conversation with this key, if there is one."""
     found = conversations.find_by_key(tx, tenant_id, key)
-    return ConversationPage([conversations.show(tx, tenant_id, found.id)] if found else [], None)
+    return ConversationPage([conversations.show_conversation(tx, tenant_id, found.id)] if found else [], None)
 
 
 def search(
@@ -72,8 +72,8 @@ def search(
     is the end of a conversation. If there is more than `window` of either, the page has a cursor, even without a match.
     """
     start, message_id = position
-    messages = message_store.list_texts(tx, tenant_id, position, SEARCHED_CHARACTERS, window + 1)
-    rows = conversation_store.list_page(tx, tenant_id, start + (message_id > 0), window + 1)
+    messages = conversation_store.list_texts(tx, tenant_id, position, SEARCHED_CHARACTERS, window + 1)
+    rows = conversation_store.list_conversation_page(tx, tenant_id, start + (message_id > 0), window + 1)
     ends = [messages[window - 1][:2]] if len(messages) > window else []
     ends += [(rows[window - 1].id, 0)] if len(rows) > window else []
     end = max(ends, default=None)  # where the next search begins

@@ -4,9 +4,10 @@ import json
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
-from headway.actions import conversations, turns
-from headway.actions.history.live_text import LiveText
-from headway.actions.turn_state import load_queue_state
+from headway.actions.todos import conversations
+from headway.actions.todos.turn_state import load_queue_state
+from headway.actions.turns import turns
+from headway.actions.turns.live_text import LiveText
 from headway.ledger.events import LoggedEvent, restore_texts
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
@@ -57,10 +58,10 @@ def list_old_messages(
     return [{"seq": 0, "kind": "message", "data": message.as_json(), "at": message.created_at // 1000} for message in old[-limit:]]
 
 
-def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineView) -> dict[str, Any]:
+def show_timeline(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineView) -> dict[str, Any]:
     """Return the last entries before a sequence number, oldest first. `seq` is the current end of the log: a reader that follows
     the log from there misses nothing and gets nothing twice."""
-    conversations.get(tx, tenant_id, conversation_id)
+    conversations.get_conversation(tx, tenant_id, conversation_id)
     events = event_store.list_by_kinds(tx, tenant_id, conversation_id, TIMELINE_KINDS, view.before, view.limit)
     bounds = event_store.get_bounds(tx, tenant_id)
     entries = [build_entry(tx, tenant_id, event) for event in events]
@@ -75,7 +76,7 @@ def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineVi
     return {
         "seq": bounds.last_seq,
         "entries": entries,
-        "running": turns.show(tx, tenant_id, running.turn_id, view.limits) if running and running.turn_id else None,
+        "running": turns.show_turn(tx, tenant_id, running.turn_id, view.limits) if running and running.turn_id else None,
         "saying": partial_answer._asdict() if partial_answer else None,
         "turn_id": turn_id,
         "todos": load_queue_state(tx, tenant_id, turn_id).as_json() if turn_id else None,
@@ -87,6 +88,6 @@ def build_entry(tx: Transaction, tenant_id: int, event: LoggedEvent) -> dict[str
     may be on an earlier page."""
     data: dict[str, Any] = json.loads(event.data)
     if event.kind == "agent_changed" and "omitted" in data:
-        run = run_store.find(tx, tenant_id, data["run"]["id"])
+        run = run_store.find_run(tx, tenant_id, data["run"]["id"])
         data = {"run": restore_texts(data, "run", run._asdict() if run else None)}
     return {"seq": event.seq, "kind": event.kind, "data": data, "at": event.at // 1000}

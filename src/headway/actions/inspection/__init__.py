@@ -1,0 +1,1 @@
+"""How work came about: forks, steps, comparisons and explanations."""

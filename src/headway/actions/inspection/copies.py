@@ -1,24 +1,124 @@
-"""Copies of a conversation's rows for a fork: its earlier turns, its todos as they were, and the events that people see."""
+"""Copies of conversations and turns, whose rows get new ids and refer to each other by them."""
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from headway.actions import conversations, todos, turns
-from headway.actions.inspection.renumbering import renumber_messages
-from headway.actions.turn_state import emit_queue_at_commit
+from headway.actions.todos import conversations, todos
+from headway.actions.todos.turn_state import emit_queue_at_commit
+from headway.actions.turns import turns
 from headway.ledger.check import encode_checks
-from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event, restore_texts
+from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event, restore_texts, to_json
 from headway.ledger.parsing.todo_fields import parse_fields
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import Draft, Todo, compute_plan_digest
-from headway.storage.stores import attachments as attachment_store
+from headway.ledger.todo import Draft, PlanDigest, Todo, compute_plan_digest
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import files as attachment_store
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
+
+# An item as the runtime shows it: 14 [pending] buy milk
+SHOWN_ITEM: Final = re.compile(r"(?<![\w.])(\d{1,19})(?= \[(?:pending|in_progress|completed|canceled)\] )")
+ID_KEYS: Final = frozenset(("id", "todoId"))
+ID_LIST_KEYS: Final = frozenset(("delete", "depends_on"))
+DELEGATE: Final = "delegate"
+TODO_TOOLS: Final = frozenset(
+    (
+        *("create_todo", "list_todo", "complete_todo", "start_todo", "manage_todos", "write_todos", "TodoWrite", "update_plan"),
+        *("todo_add", "todo_update", "todo_list", "todo_ready", "todo_claim"),
+    )
+)
+
+
+def renumber_messages(stored: list[str], numbers: Mapping[str, int], plan: PlanDigest) -> list[str]:
+    """Rewrite the messages of one run. The last one that shows the whole plan gets the digest of the copied plan."""
+    renumbering = Renumbering(numbers)
+    messages = [renumbering.rewrite(json.loads(message)[0]) for message in stored]
+    shown = [facts for message in messages if "plan_digest" in (facts := (message.get("metadata") or {}).get("headway") or {})]
+    if shown:
+        shown[-1] |= {"plan_digest": plan.plan, "item_digests": plan.items}
+    return [to_json([message]) for message in messages]
+
+
+class Renumbering:
+    """Rewrites the messages of one run, in order."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self.numbers = numbers  # of the copies, by the numbers and UUIDs of the originals
+        self.todo_calls: set[str] = set()  # the ids of calls whose results name todos
+
+    def rewrite(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return a message with the new numbers."""
+        facts = (message.get("metadata") or {}).get("headway")
+        for part in message["parts"]:
+            match part["part_kind"]:
+                case "tool-call":
+                    self.rewrite_call(part)
+                case "tool-return" if part["tool_call_id"] in self.todo_calls and isinstance(part["content"], str):
+                    part["content"] = self.rewrite_result(part["content"])
+                case "user-prompt" if facts is not None and isinstance(part["content"], str):
+                    part["content"] = self.rewrite_text(part["content"])
+        if facts and "plan" in facts:
+            facts["plan"] = [{**item, "id": str(self.find(item["id"]))} for item in facts["plan"]]
+            facts["item_digests"] = {str(self.find(name)): digest for name, digest in facts.get("item_digests", {}).items()}
+        return message
+
+    def rewrite_call(self, part: dict[str, Any]) -> None:
+        arguments = part.get("args")
+        try:
+            values = json.loads(arguments) if isinstance(arguments, str) and arguments.strip() else arguments
+        except ValueError:
+            return  # the model wrote no valid JSON
+        if not isinstance(values, dict):
+            return
+        name = values.get("name") if part["tool_name"] == "use_tool" else part["tool_name"]
+        if name in TODO_TOOLS or name == DELEGATE:
+            values = self.rewrite_value(values)
+            part["args"] = encode_like(arguments, values) if isinstance(arguments, str) else values
+        if name in TODO_TOOLS:
+            self.todo_calls.add(part["tool_call_id"])
+
+    def rewrite_result(self, content: str) -> str:
+        try:
+            return json.dumps(self.rewrite_value(json.loads(content)), ensure_ascii=False)
+        except ValueError:
+            return self.rewrite_text(content)
+
+    def rewrite_value(self, value: Any, key: str = "") -> Any:
+        """Rewrite the numbers in a JSON value: those of the keys that hold ids, and those of shown items."""
+        match value:
+            case dict():
+                return {name: self.rewrite_value(member, name) for name, member in value.items()}
+            case list():
+                return [self.rewrite_value(member, "id" if key in ID_LIST_KEYS else "") for member in value]
+            case int() if key in ID_KEYS and not isinstance(value, bool):
+                return self.find(value)
+            case str() if key in ID_KEYS:
+                return str(self.find(value))
+            case str():
+                return self.rewrite_text(value)
+        return value
+
+    def rewrite_text(self, text: str) -> str:
+        return SHOWN_ITEM.sub(lambda match: str(self.find(match[1])), text)
+
+    def find(self, name: Any) -> Any:
+        return self.numbers.get(str(name).removeprefix("#"), name)
+
+
+def encode_like(original: str, values: dict[str, Any]) -> str:
+    """Encode arguments with or without spaces, as the model did."""
+    separators = None if '": ' in original else (",", ":")
+    return json.dumps(values, ensure_ascii=False, separators=separators)
+
+
+# Copies of a conversation's rows for a fork: its earlier turns, its todos as they were, and the events that people see.
+
 
 CALL_KINDS: Final = ("message", "tool_call", "tool_result")
 TODO_KINDS: Final = ("todo_changed", "todos_moved")
@@ -64,7 +164,7 @@ class ConversationCopy:
             unread=0,
             hint="",
         )
-        run_store.insert(self.tx, run)
+        run_store.insert_run(self.tx, run)
         self.copy_run(earlier, run, MAX_INTEGER)
         return run
 
@@ -139,10 +239,10 @@ class ConversationCopy:
             completed_by=row.get("completed_by"),
             **parse_fields(row),
         )
-        todo = todo_store.insert(self.tx, self.tenant_id, draft, todos.make_uuid())
+        todo = todo_store.insert_todo(self.tx, self.tenant_id, draft, todos.make_uuid())
         times = {name: row[name] * 1000 for name in ("created_at", "updated_at", "started_at", "completed_at")}
         copied = todo._replace(position=row["position"], proof=row.get("proof", "none"), **times)
-        todo_store.update(self.tx, self.tenant_id, todo, copied)
+        todo_store.update_todo(self.tx, self.tenant_id, todo, copied)
         todo_store.reserve_positions(self.tx, self.tenant_id, copied, copied.position)
         self.todo_ids[row["id"]] = todo.id
         return copied
@@ -161,7 +261,7 @@ class ConversationCopy:
         event = fork_store.find_last_event(self.tx, self.tenant_id, self.source_id, turn_id, "todos_updated", before)
         shown = {item["id"] for item in json.loads(event.data)["items"]} if event else set()
         for todo_id, copy_id in self.todo_ids.items():
-            copied = todo_store.find(self.tx, self.tenant_id, copy_id)
+            copied = todo_store.find_todo(self.tx, self.tenant_id, copy_id)
             if event and copied and copied.turn_id == self.turn_ids[turn_id] and copied.ended and todo_id not in shown:
                 todo_store.dequeue(self.tx, self.tenant_id, copied)
 

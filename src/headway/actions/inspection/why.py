@@ -1,30 +1,292 @@
-"""Explains why a todo, turn, goal or job is in its present state: the events and decisions that led there, from stored rows.
-
-The log is read through indexes, at most `EVENTS_LIMIT` events for one explanation. The last line says what the present state is and
-what would change it.
-"""
+"""Explanations of how a todo, turn, goal or job got into its state, from the log and the present rows."""
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from headway.actions import conversations, goal_views, goals, jobs, todos
-from headway.actions.inspection import present_states
-from headway.actions.inspection.event_sentences import SENTENCES, WhyLine, describe_event, describe_events, format_actor
-from headway.actions.inspection.journal_sentences import describe_entry
-from headway.actions.inspection.todo_sentences import describe_changes, describe_last_end, describe_plan
+from headway.actions.goals import goals, views
+from headway.actions.inspection.sentences import (
+    EVENT_SENTENCES,
+    WhyLine,
+    describe_entry,
+    describe_event,
+    describe_events,
+    excerpt,
+    format_actor,
+    format_name,
+)
+from headway.actions.installation import halts
+from headway.actions.runs import jobs, waiting
+from headway.actions.todos import claims, conversations, todos
+from headway.actions.turns import turns
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.job import Job
+from headway.ledger.events import restore_texts
+from headway.ledger.job import LEASE_MS, NEVER, Job
+from headway.ledger.run import Run
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER, to_one_line
-from headway.ledger.todo import Todo
+from headway.ledger.todo import ENDED_STATUSES, Todo
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import goals as goal_store
+from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.events import CausedEvent
 from headway.storage.transaction import Transaction
+
+MENTION_LIMIT: Final = 5
+HALT_ADVICE: Final = "All work is halted. Lift the halt with `headway unhalt`."
+POOL_SPENT: Final = "The cost pool is spent. Work continues when the limit is raised or the 24-hour window moves on."
+NO_PROCESS: Final = "No process is running jobs. Start `headway serve` or `headway worker`."
+
+
+def format_moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+# Todos
+
+
+def describe_todo(tx: Transaction, tenant_id: int, todo: Todo) -> str:
+    name = f"Todo #{todo.id} is {todo.status.replace('_', ' ')}"
+    if todo.ended:
+        return f"{name}. Set it back to pending to reopen it: `headway todo reopen {todo.id}`."
+    if todo.turn_id is not None:
+        return f"{name}. {describe_plan_item(tx, tenant_id, todo.turn_id)}"
+    if todo.status == "in_progress":
+        lease = claims.find_lease(tx, tenant_id, todo.id)
+        if lease is None:
+            return f"{name}, by agent {format_name(todo.agent_id)}. It changes when someone completes, cancels or returns it."
+        if lease.expires_at <= tx.now:
+            return f"{name}, but the lease of agent {format_name(lease.agent_id)} has expired. The next claim takes it over."
+        holder = f"agent {format_name(lease.agent_id)} holds a lease until {format_moment(lease.expires_at)}"
+        return f"{name}: {holder}. It changes when that agent ends it, or when another one claims it after that time."
+    open_ones = [
+        dependency
+        for number in todo.depends_on
+        if (dependency := todo_store.find_todo(tx, tenant_id, number)) and not dependency.ended
+    ]
+    if open_ones:
+        names = ", ".join(f"#{one.id} “{excerpt(one.subject, 60)}” ({one.status})" for one in open_ones[:MENTION_LIMIT])
+        more = f" and {len(open_ones) - MENTION_LIMIT} more" if len(open_ones) > MENTION_LIMIT else ""
+        return f"{name} and blocked: it waits for {names}{more}. End these, or remove the dependency."
+    return f"{name} and ready: it can be started or claimed now."
+
+
+def describe_plan_item(tx: Transaction, tenant_id: int, turn_id: str) -> str:
+    turn = conversation_store.find_turn(tx, tenant_id, turn_id)
+    if turn is None or turn.ended:
+        return (
+            "The turn that planned it has ended, so no agent works on it. Complete it, cancel it, or ask for it in a new message."
+        )
+    return f"It is in the plan of turn {turn_id}, which is {turn.shown_status}. Its agent must end it before the turn can finish."
+
+
+# Turns
+
+
+def describe_turn(tx: Transaction, tenant_id: int, turn: Turn) -> str:
+    run = run_store.find_by_turn(tx, tenant_id, turn.id)
+    match turn.shown_status:
+        case "waiting":
+            return describe_wait(tx, tenant_id, turn)
+        case "paused":
+            return f"The turn is paused. {POOL_SPENT}"
+        case "finished":
+            return describe_outcome(tx, tenant_id, turn)
+        case "failed":
+            advice = f"Retry it with `headway admin job retry {run.id}`." if run else "Send a new message to try again."
+            return f"The turn failed: {excerpt(run.result if run else '')} {advice}"
+        case "canceled":
+            return "The turn was canceled. Finished work was kept. Send a new message to continue."
+    if run is None:
+        return "The turn is driven by an agent loop outside Headway, which decides when it ends."
+    job = job_store.find_job(tx, tenant_id, run.id)
+    if obstacle := describe_obstacle(tx, job):
+        return f"The turn is running. {obstacle}"
+    children = run_store.list_unfinished_descendants(tx, tenant_id, run.id)
+    if run.status == "waiting" and children:
+        names = ", ".join(f"{format_name(child.role)} ({child.id})" for child in children[:MENTION_LIMIT])
+        return f"The turn is running: its agent waits for {len(children)} sub-agents: {names}."
+    return f"The turn is running: its agent has taken {run.iterations} of at most {run.limit} steps."
+
+
+def describe_wait(tx: Transaction, tenant_id: int, turn: Turn) -> str:
+    wait = waiting.find_by_turn(tx, tenant_id, turn.id)
+    if wait is None:
+        return "The turn waits for a person."
+    more = f" ({turn.waiting - 1} more wait)" if turn.waiting > 1 else ""
+    advice = waiting.advise(**wait)
+    return f"The turn waits for {wait['kind']} #{wait['id']}{more}. {advice}, or cancel the turn."
+
+
+def describe_outcome(tx: Transaction, tenant_id: int, turn: Turn) -> str:
+    items = turns.list_incomplete(tx, tenant_id, turn.id)
+    names = ", ".join(f"#{item['id']} “{excerpt(item['title'], 60)}”" for item in items[:MENTION_LIMIT])
+    more = f" and {len(items) - MENTION_LIMIT} more" if len(items) > MENTION_LIMIT else ""
+    left = f" Open items: {names}{more}. Continue the turn, or end them yourself." if items else ""
+    match turn.outcome:
+        case "drained":
+            return f"The turn finished: every item of its plan was ended.{left}"
+        case "incomplete":
+            return f"The turn finished incomplete: its agent kept answering without a change to the plan.{left}"
+        case "limit":
+            return f"The turn finished at a limit on its steps or resubmissions.{left}"
+        case "filtered":
+            return f"The turn finished, because the model's provider withheld its answer.{left}"
+    return f"The turn finished with an answer.{left}"
+
+
+# Jobs
+
+
+def describe_work(job: Job, run: Run | None) -> str:
+    if run is None:
+        payload = json.loads(job.payload)
+        return (
+            f"it calls the tool {format_name(payload.get('name'))}"
+            if job.kind == "tool"
+            else f"its kind is {format_name(job.kind)}"
+        )
+    if run.is_main:
+        return f"it pursues goal #{run.goal_id}"
+    if run.parent_run_id is None:
+        return f"it answers turn {run.turn_id}"
+    return f"it is a {format_name(run.role)}, a sub-agent of run {run.parent_run_id}"
+
+
+def describe_job(tx: Transaction, tenant_id: int, job: Job) -> str:
+    errors = json.loads(job.errors)
+    match job.state:
+        case "dead":
+            reason = excerpt(errors[-1]) if errors else "it failed for good."
+            advice = f"Retry it with `headway admin job retry {job.id}`, or delete it with `headway admin job rm {job.id}`."
+            return f"The job is a dead letter: {reason} {advice}"
+        case "completed" | "canceled":
+            return f"The job is {job.state}. Nothing changes it any more."
+    obstacle = describe_obstacle(tx, job)
+    run = run_store.find_run(tx, tenant_id, job.id)
+    if run and run.answers_turn and run.turn_id and (turn := conversation_store.find_turn(tx, tenant_id, run.turn_id)):
+        return f"The job is {job.state}. {obstacle or describe_turn(tx, tenant_id, turn)}"
+    if job.state == "delayed" and not obstacle:
+        until = "something wakes it" if job.due_at >= NEVER else format_moment(job.due_at)
+        return f"The job is delayed until {until}: it waits for a person, a sub-agent or budget."
+    return f"The job is {job.state}. {obstacle}".rstrip()
+
+
+def describe_obstacle(tx: Transaction, job: Job | None) -> str:
+    """Describe what keeps a job that has not ended from running; empty if nothing does."""
+    if halts.find_active(tx):
+        return HALT_ADVICE
+    if job is None:
+        return ""
+    if job.retry_at:
+        error = excerpt(json.loads(job.errors)[-1])
+        return f"Attempt {job.attempts} of {job.max_attempts} failed: {error} The next one starts at {format_moment(job.due_at)}."
+    if job.state in ("queued", "running") and not job_store.has_live_process(tx, LEASE_MS):
+        return NO_PROCESS
+    return "It is queued: a process with a free slot takes it." if job.state == "queued" else ""
+
+
+# Describes the changes of a todo, from the states that its events recorded.
+
+
+State = dict[str, Any]
+
+
+def describe_changes(events: Sequence[CausedEvent]) -> list[WhyLine]:
+    """Describe each event by what it changed."""
+    changes = [(event, json.loads(event.data)) for event in events]
+    lines: list[WhyLine] = []
+    old: State | None = None
+    for event, data in changes:
+        new: State = restore_texts(data, "todo", old)
+        sentence, is_key = describe_change(old, new, data["change"], format_actor(event.actor))
+        if sentence:
+            lines.append(WhyLine(event.seq, event.at, to_one_line(sentence), is_key))
+        old = new
+    return lines
+
+
+def describe_plan(events: Sequence[CausedEvent]) -> list[WhyLine]:
+    """Describe how the items of a turn's plan were added, started and ended. These are details of the turn."""
+    states: dict[int, State] = {}
+    lines: list[WhyLine] = []
+    for event in events:
+        data = json.loads(event.data)
+        old = states.get(data["todo"]["id"])
+        new: State = restore_texts(data, "todo", old)
+        states[new["id"]] = new
+        by = format_actor(event.actor)
+        if old is None:
+            sentence = f"“{excerpt(new['subject'])}” became item #{new['id']} of the plan{by}."
+        elif old["status"] != new["status"]:
+            sentence = f"Item #{new['id']}{describe_status(old, new, by).removeprefix('It')}"
+        else:
+            continue
+        lines.append(WhyLine(event.seq, event.at, to_one_line(sentence), is_key=False))
+    return lines
+
+
+def describe_change(old: State | None, new: State, change: str, by: str) -> tuple[str, bool]:
+    """Return a sentence and whether it is a key step."""
+    if change == "created":
+        return (
+            f"“{excerpt(new['subject'])}” was created{by or ' without a named author'} {describe_place(new)}{describe_waits(new)}.",
+            True,
+        )
+    if old is None:
+        return f"It was changed{by}; its status was {new['status']}.", True
+    if old["status"] != new["status"]:
+        return describe_status(old, new, by), True
+    if old["depends_on"] != new["depends_on"]:
+        return f"Its dependencies changed{by}: it {describe_waits(new).removeprefix(', ') or 'depends on nothing'}.", True
+    if old["turn_id"] and new["turn_id"] and old["turn_id"] != new["turn_id"]:
+        return f"It moved to turn {new['turn_id']}, which continues turn {old['turn_id']}{by}.", True
+    if old["agent_id"] != new["agent_id"]:
+        return f"It was given to agent {format_name(new['agent_id'])}{by}.", True
+    fields = [name for name in new if name != "updated_at" and new[name] != old.get(name)]
+    if len(fields) > 1 and "position" in fields:  # others may have moved it in the meantime; their event is not one of the todo
+        fields.remove("position")
+    return (f"Its {', '.join(fields).replace('_', ' ')} changed{by}.", False) if fields else ("", False)
+
+
+def describe_place(todo: State) -> str:
+    if todo["turn_id"]:
+        return f"in the plan of turn {todo['turn_id']}"
+    return f"in conversation {todo['conversation_id']}" if todo["conversation_id"] else "in the tenant's list"
+
+
+def describe_waits(todo: State) -> str:
+    return f", waits for {', '.join(f'#{number}' for number in todo['depends_on'])}" if todo["depends_on"] else ""
+
+
+def describe_status(old: State, new: State, by: str) -> str:
+    outcome = f": {excerpt(new['outcome'])}" if new["outcome"] and new["outcome"] != old["outcome"] else "."
+    if new["status"] in ENDED_STATUSES:
+        return f"It was {new['status']}{by}{outcome}"
+    if old["status"] in ENDED_STATUSES:
+        return f"It was reopened{by}: from {old['status']} to {new['status']}."
+    if new["status"] == "in_progress":
+        agent = f" as agent {format_name(new['agent_id'])}" if new["agent_id"] != old["agent_id"] else ""
+        return f"It was started{by}{agent}."
+    return f"It was set back from {old['status']} to {new['status']}{by}."
+
+
+def describe_last_end(todo: Todo, events: Sequence[CausedEvent]) -> WhyLine:
+    """Describe when a dependency ended."""
+    ends = [event for event in events if json.loads(event.data)["todo"]["status"] == todo.status]
+    earlier = [event for event in ends if event.at >= todo.completed_at]
+    event = earlier[0] if earlier else None
+    sentence = f"Dependency #{todo.id} “{excerpt(todo.subject)}” was {todo.status}{format_actor(event.actor if event else '')}."
+    return WhyLine(event.seq if event else None, todo.completed_at, to_one_line(sentence))
+
+
+# Explains why a todo, turn, goal or job is in its present state: the events and decisions that led there, from stored
+# rows.
+
 
 WhyKind = Literal["todo", "turn", "goal", "job"]
 
@@ -36,7 +298,7 @@ DEPENDENCIES_LIMIT: Final = 10
 
 TURN_KINDS: Final = (
     "todo_changed",
-    *sorted(SENTENCES.keys() - {"halted", "unhalted", "schedule_changed", "job_dead", "comment_changed"}),
+    *sorted(EVENT_SENTENCES.keys() - {"halted", "unhalted", "schedule_changed", "job_dead", "comment_changed"}),
 )
 TODO_KINDS: Final = ("todo_changed", "checks_ran", "comment_changed")
 TURN_KINDS_OF_TODO: Final = ("refused", "turn_paused", "turn_finished", "turn_failed", "turn_canceled")
@@ -64,18 +326,18 @@ def explain(tx: Transaction, tenant_id: int, kind: WhyKind, reference: str, limi
     """Explain the present state of one todo, turn, goal or job of the tenant. `limit` is the number of lines."""
     match kind:
         case "todo":
-            todo = todos.get(tx, tenant_id, parse_number(kind, reference))
-            lines, end = explain_todo(tx, tenant_id, todo), present_states.describe_todo(tx, tenant_id, todo)
+            todo = todos.get_todo(tx, tenant_id, parse_number(kind, reference))
+            lines, end = explain_todo(tx, tenant_id, todo), describe_todo(tx, tenant_id, todo)
         case "turn":
             turn = conversations.get_turn(tx, tenant_id, reference)
-            lines, end = explain_turn(tx, tenant_id, turn), present_states.describe_turn(tx, tenant_id, turn)
+            lines, end = explain_turn(tx, tenant_id, turn), describe_turn(tx, tenant_id, turn)
         case "goal":
             goal_id = parse_number(kind, reference)
-            end = goal_views.explain(tx, tenant_id, goal_id)
+            end = views.explain(tx, tenant_id, goal_id)
             lines = explain_goal(tx, tenant_id, goal_id)
         case "job":
-            job = jobs.get(tx, tenant_id, reference)
-            lines, end = explain_job(tx, tenant_id, job), present_states.describe_job(tx, tenant_id, job)
+            job = jobs.get_job(tx, tenant_id, reference)
+            lines, end = explain_job(tx, tenant_id, job), describe_job(tx, tenant_id, job)
     return select_lines(lines, WhyLine(None, tx.now, to_one_line(end)), limit)
 
 
@@ -98,7 +360,7 @@ def find_reference(tx: Transaction, tenant_id: int, reference: str) -> WhyRefere
         raise Invalid(f"{digits[:20]} can be a todo or a goal. Write todo:{digits[:20]} or goal:{digits[:20]}.")
     if conversation_store.find_turn(tx, tenant_id, reference):
         return WhyReference("turn", reference)
-    if jobs.find(tx, tenant_id, reference):
+    if jobs.find_job(tx, tenant_id, reference):
         return WhyReference("job", reference)
     raise NotFound(f"No turn or job {reference[:80]!r}.")
 
@@ -121,7 +383,7 @@ def read_events(
 ) -> tuple[list[CausedEvent], list[WhyLine]]:
     """Return the newest events and, if there are more than `limit`, a line that says from when on the list is complete. The same if
     events since a time, when what they are about was created, were deleted because of their age."""
-    window = event_store.list_newest(tx, tenant_id, about, value, kinds, limit)
+    window = event_store.list_newest_events(tx, tenant_id, about, value, kinds, limit)
     bounds = event_store.get_bounds(tx, tenant_id)
     if since <= bounds.pruned_at and not (window.events and window.events[0].at <= since):
         note = f"Events up to number {bounds.pruned} were deleted because of their age (HEADWAY_RETENTION)."
@@ -141,7 +403,7 @@ def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
     lines = [*notes, *describe_changes(changes)]
     lines += describe_events(event for event in events if event.kind != "todo_changed")
     for dependency_id in todo.depends_on[:DEPENDENCIES_LIMIT]:
-        dependency = todo_store.find(tx, tenant_id, dependency_id)
+        dependency = todo_store.find_todo(tx, tenant_id, dependency_id)
         if dependency and dependency.ended:
             ends, _ = read_events(tx, tenant_id, "subject", f"todo:{dependency_id}", ("todo_changed",), HALTS_LIMIT)
             lines.append(describe_last_end(dependency, ends))
@@ -177,7 +439,7 @@ def list_halts(tx: Transaction, tenant_id: int, since: int, until: int) -> list[
 
 
 def explain_goal(tx: Transaction, tenant_id: int, goal_id: int) -> list[WhyLine]:
-    goal = goals.get(tx, tenant_id, goal_id)
+    goal = goals.get_goal(tx, tenant_id, goal_id)
     events, _ = read_events(tx, tenant_id, "subject", f"goal:{goal_id}", GOAL_KINDS)
     journaled = {json.loads(event.data)["entry"]["n"]: event for event in events if event.kind == "journal_appended"}
     lines = describe_events(event for event in events if event.kind != "journal_appended")
@@ -194,7 +456,7 @@ def explain_goal(tx: Transaction, tenant_id: int, goal_id: int) -> list[WhyLine]
 
 def explain_sub_goal(tx: Transaction, tenant_id: int, goal: str, sub_goal_id: int) -> Explanation:
     """Explain in one line what holds up a sub-goal."""
-    text = goal_views.explain(tx, tenant_id, parse_number("goal", goal), sub_goal_id)
+    text = views.explain(tx, tenant_id, parse_number("goal", goal), sub_goal_id)
     return Explanation([WhyLine(None, tx.now, to_one_line(text))])
 
 
@@ -203,8 +465,8 @@ def explain_sub_goal(tx: Transaction, tenant_id: int, goal: str, sub_goal_id: in
 
 def explain_job(tx: Transaction, tenant_id: int, job: Job) -> list[WhyLine]:
     """Explain a job by its own events, its failures, and what it works on: a turn, a goal or a sub-agent of either."""
-    run = run_store.find(tx, tenant_id, job.id)
-    lines = [WhyLine(None, job.created_at, f"The job was created: {present_states.describe_work(job, run)}.")]
+    run = run_store.find_run(tx, tenant_id, job.id)
+    lines = [WhyLine(None, job.created_at, f"The job was created: {describe_work(job, run)}.")]
     lines += list_job_events(tx, tenant_id, job.id)
     lines += [
         WhyLine(None, job.updated_at, to_one_line(f"Failure {number}: {error[:200]}"), is_key=False)

@@ -1,0 +1,1 @@
+"""Checks of todos: how they are run, and which may run."""

@@ -1,18 +1,32 @@
-"""Completes todos that have checks, for callers without a run: people, and agents that Headway does not run."""
+"""Completes todos by their checks for callers without a run, and runs the checks of completed todos again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from headway.actions import halts, todos
-from headway.actions.proof import receipts
+from pydantic import Field
+
+from headway.actions.installation import halts
+from headway.actions.todos import proof, todos
 from headway.agents.checks.rulings import NO_SANDBOX_REASON, CheckCaller, describe_refusal, rule_on_checks
-from headway.agents.checks.runner import CheckRunner, CheckSubject, has_command
+from headway.agents.checks.runner import OPINION_STANDS, CheckRunner, CheckSubject, has_command
+from headway.agents.tools.arguments import Arguments, TodoNumber
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.sandbox import probe
-from headway.ledger.check import Check, Receipt, ReceiptDraft, decode_checks, describe_check
-from headway.ledger.errors import CheckFailed, ChecksRequired, Closed, Conflict, Forbidden, HeadwayError, Invalid, StorageError
+from headway.agents.tools.toolbox import Tool
+from headway.ledger.check import VERIFY_TODOS, Check, Receipt, ReceiptDraft, decode_checks, describe_check
+from headway.ledger.errors import (
+    CheckFailed,
+    ChecksRequired,
+    Closed,
+    Conflict,
+    Forbidden,
+    Halted,
+    HeadwayError,
+    Invalid,
+    StorageError,
+)
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction, Work
 
@@ -53,7 +67,7 @@ class Prover(NamedTuple):
         def work_with_receipts(tx: Transaction) -> T:
             tx.enter_tenant(tenant_id)
             tx.actor = tx.actor or self.made_by
-            receipts.present(tx, tenant_id, list(drafts.values()))
+            proof.present(tx, tenant_id, list(drafts.values()))
             return work(tx)
 
         while True:
@@ -75,13 +89,13 @@ class Prover(NamedTuple):
                         raise
                     refusals[todo_id] = str(error)
             except CheckFailed:
-                await self.execution.database.write(partial(receipts.present, tenant_id=tenant_id, drafts=list(drafts.values())))
+                await self.execution.database.write(partial(proof.present, tenant_id=tenant_id, drafts=list(drafts.values())))
                 raise
 
     async def verify(self, todo_id: int) -> Receipt:
         """Run the checks of a todo again, and store what they found."""
         tenant_id = self.execution.scope.tenant_id
-        return await self.write(self.execution.database.write, lambda tx: receipts.verify(tx, tenant_id, todo_id))
+        return await self.write(self.execution.database.write, lambda tx: proof.verify(tx, tenant_id, todo_id))
 
     async def check(self, todo_id: int, outcome: str | None) -> ReceiptDraft:
         """Run the checks of a todo. Raises Halted, Forbidden if the caller may not run them, or Invalid if a command would leave
@@ -110,4 +124,49 @@ class Prover(NamedTuple):
 
     def find(self, tx: Transaction, todo_id: int) -> Todo:
         halts.check(tx)
-        return todos.get(tx, self.execution.scope.tenant_id, todo_id)
+        return todos.get_todo(tx, self.execution.scope.tenant_id, todo_id)
+
+
+# The tool that runs the checks of completed todos again, for schedules.
+
+
+TODOS_LIMIT: Final = 1_000
+DEFAULT_LIMIT: Final = 100
+TIMEOUT_S: Final = 6 * 3600.0
+
+
+class VerifyTodos(Arguments):
+    ids: Annotated[tuple[TodoNumber, ...], Field(max_length=TODOS_LIMIT, description="default: those checked longest ago")] = ()
+    limit: Annotated[int, Field(ge=1, le=TODOS_LIMIT)] = DEFAULT_LIMIT
+
+
+def build_verification_tool(get_runner: Callable[[], CheckRunner]) -> Tool:
+    """Build the tool. It is not offered to models: a schedule names it."""
+
+    async def verify(execution: Execution, arguments: VerifyTodos) -> dict[str, Any]:
+        return await verify_todos(get_runner(), execution, arguments)
+
+    description = "Run the checks of completed todos again, and notify the operator of those that no longer pass."
+    tool = Tool(VERIFY_TODOS, description, "runtime", VerifyTodos, on_event_loop=verify)
+    return tool._replace(timeout_s=TIMEOUT_S, idempotent=True, is_hidden=True)
+
+
+async def verify_todos(runner: CheckRunner, execution: Execution, arguments: VerifyTodos) -> dict[str, Any]:
+    """Verify todos one after the other. What each found is stored before the next, so an interrupted call loses nothing."""
+    tenant_id, conversation_id = execution.scope.tenant_id, execution.scope.conversation_id or None
+    prover = Prover(runner, execution, VERIFY_TODOS, OPINION_STANDS)
+    find = partial(proof.list_checked_todos, tenant_id=tenant_id, limit=arguments.limit, conversation_id=conversation_id)
+    ids = list(arguments.ids) or await execution.database.read(find)
+    failed: list[int] = []
+    skipped: list[dict[str, Any]] = []
+    for todo_id in ids:
+        try:
+            work = partial(proof.verify_and_notify, tenant_id=tenant_id, todo_id=todo_id)
+            receipt = await prover.write(execution.database.write, work)
+        except (StorageError, Halted):
+            raise
+        except HeadwayError as error:
+            skipped.append({"id": todo_id, "reason": str(error)})
+            continue
+        failed += [] if receipt.ok else [todo_id]
+    return {"verified": len(ids) - len(skipped), "failed": failed, "skipped": skipped}

@@ -14,8 +14,7 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError, validators
 
 from headway.ledger.errors import Invalid
-from headway.ledger.parsing.json_schema import check_schema
-from headway.ledger.parsing.patterns import compile_pattern
+from headway.ledger.parsing.json_values import check_schema, compile_pattern
 from headway.ledger.text import to_one_line
 
 MESSAGE_LIMIT: Final = 300

@@ -11,14 +11,13 @@ from typing import Final
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from headway.agents.tools.files import contents
-from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime_message
 from headway.ledger.errors import HeadwayError
 from headway.ledger.framing import escape_frames, format_frame
 
 log = logging.getLogger("headway.guide")
 
-FILE_NAME: Final = "AGENTS.md"
+GUIDE_FILE: Final = "AGENTS.md"
 FRAME: Final = "WORKSPACE GUIDE"
 HEAD: Final = f"[{FRAME}]\n"  # cannot be forged: other text is escaped
 LIMIT: Final = 20_000  # characters
@@ -29,13 +28,13 @@ REPLACEMENT: Final = " It has changed: this text replaces the earlier one."
 
 
 def exists(workspace: str) -> bool:
-    return bool(workspace) and os.path.lexists(os.path.join(workspace, FILE_NAME))
+    return bool(workspace) and os.path.lexists(os.path.join(workspace, GUIDE_FILE))
 
 
 def read(workspace: str, limit: int = LIMIT) -> str:
     """Read the file, cut at the limit. Empty if it has no text or cannot be read."""
     try:
-        result = contents.read(workspace, FILE_NAME)
+        result = contents.read(workspace, GUIDE_FILE)
     except HeadwayError as error:
         log.warning("AGENTS.md in %s is not used: %s", workspace, error)
         return ""

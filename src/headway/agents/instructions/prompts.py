@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelRequest
 
 from headway.agents.instructions.roles import Role
 from headway.agents.instructions.skills import Skill
-from headway.agents.transcripts.facts import Facts, PlanItemFacts, build_runtime_message
+from headway.agents.transcripts.transcript import Facts, PlanItemFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.items.request_items import split_introduction
 from headway.ledger.run import ADDED_ITERATIONS, TurnMode

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from headway.agents.tools.files import contents, listing
+from headway.agents.tools.files import contents, search
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.text import to_one_line
 
@@ -110,7 +110,7 @@ def read_file(folder: str, path: str) -> dict[str, Any]:
 
 def list_other_files(skill: Skill) -> list[str]:
     """List the files of a skill besides SKILL.md, by path."""
-    listed = [file["path"] for file in listing.list_folder(skill.folder)["files"] if "size" in file]
+    listed = [file["path"] for file in search.list_folder(skill.folder)["files"] if "size" in file]
     return [path for path in listed if path != FILE_NAME][:FILES_LIMIT]
 
 

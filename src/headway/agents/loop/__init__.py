@@ -1,0 +1,1 @@
+"""One run: it looks at the last message and does the next thing."""

@@ -14,7 +14,7 @@ from headway.agents.instructions import prompts
 from headway.agents.long_texts import process_text
 from headway.agents.loop.requests import Assess, Compact, NoteWritten, Summarise, Summary, Verdict
 from headway.agents.models.client import ModelFailed, ModelReply, Models
-from headway.agents.transcripts.facts import Facts, build_runtime_message
+from headway.agents.transcripts.transcript import Facts, build_runtime_message
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import cut_json_object, to_one_line

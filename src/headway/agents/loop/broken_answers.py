@@ -7,8 +7,7 @@ from pydantic_ai.messages import ModelResponse
 from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Stop
 from headway.agents.loop.step import Step, list_open_items
-from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime_message
 from headway.ledger.run import RunEnd
 from headway.ledger.text import to_storable
 

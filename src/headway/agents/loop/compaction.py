@@ -13,15 +13,14 @@ from headway.agents.instructions import guide, prompts
 from headway.agents.loop.requests import Compact, NoteWritten
 from headway.agents.loop.step import Step
 from headway.agents.tools.arguments import parse_json_text
-from headway.agents.transcripts.facts import CompactionFacts, Facts, build_runtime_message, find_facts
-from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN
-from headway.agents.transcripts.transcript import TranscriptEntry
-from headway.agents.transcripts.window import (
-    find_compactions,
-    get_handle,
-    is_long,
-    is_tool_result,
-    shrink,
+from headway.agents.transcripts.history import find_compactions, get_handle, is_long, is_tool_result, shrink
+from headway.agents.transcripts.transcript import (
+    CHARACTERS_PER_TOKEN,
+    CompactionFacts,
+    Facts,
+    TranscriptEntry,
+    build_runtime_message,
+    find_facts,
 )
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import RunEnd

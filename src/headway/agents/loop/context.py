@@ -23,11 +23,15 @@ from headway.agents.tools.people import build_client_tools
 from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.tracing import NullTracer, Tracer
-from headway.agents.transcripts.attachments import CanRead, can_model_read
 from headway.agents.transcripts.history import load_history
 from headway.agents.transcripts.quotations import Quotations
-from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
-from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.transcript import (
+    CHARACTERS_PER_TOKEN,
+    CanRead,
+    TranscriptEntry,
+    can_model_read,
+    estimate_parameters,
+)
 from headway.ledger.attachment import Attachment
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import GoalLimits
@@ -35,7 +39,7 @@ from headway.ledger.run import Limits, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.storage.database import DatabaseAccess
 from headway.storage.retry import PatientView
-from headway.storage.stores import attachments as attachment_store
+from headway.storage.stores import files as attachment_store
 from headway.storage.transaction import Transaction
 
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan

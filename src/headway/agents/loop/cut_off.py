@@ -9,14 +9,12 @@ from typing import Any, Final
 from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 
 from headway.agents.instructions import prompts
-from headway.agents.loop import gates
-from headway.agents.loop.items import driving
+from headway.agents.loop import gates, items
 from headway.agents.loop.requests import RunChecks, Sleep, Stop, Summarise
 from headway.agents.loop.step import Step
-from headway.agents.models.answer_limits import REPEATED_LENGTH, find_period
+from headway.agents.models.connections import REPEATED_LENGTH, find_period
 from headway.agents.tools.agents import REPORT_TOOL
-from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime_message
 
 MAX_PARTS: Final = 5  # per result
 RESTART_PREFIX_LENGTH: Final = 50  # characters; a continuation that repeats this many of the first part's characters is a restart
@@ -62,8 +60,8 @@ def handle(step: Step, entry: TranscriptEntry, response: ModelResponse) -> Summa
 
     An answer that ends with repetitions is returned to the model. Where only calls count, the next items are taken up.
     """
-    if driving.expects_calls(step):
-        return driving.check_answer(step, entry, "")
+    if items.expects_calls(step):
+        return items.check_answer(step, entry, "")
     text = response.text or ""
     if len(text) >= REPEATED_LENGTH and find_period(text[-REPEATED_LENGTH:]):
         step.withdraw_last()

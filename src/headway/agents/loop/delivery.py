@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic_ai.messages import ModelResponse
 
-from headway.actions import jobs, runs
+from headway.actions.runs import jobs, runs
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.requests import Delivered, PermanentFailure, RetryableFailure
 from headway.agents.loop.step import Step
@@ -55,9 +55,9 @@ async def load_lineage(runtime: Runtime, run: Run) -> Lineage:
 
 def list_lineage(tx: Transaction, run: Run) -> list[Run]:
     """List the run and those of its ancestors that work in the same repository, the oldest first."""
-    lineage = [runs.get(tx, run.tenant_id, run.id)]
+    lineage = [runs.get_run(tx, run.tenant_id, run.id)]
     while lineage[0].parent_run_id is not None:
-        parent = runs.get(tx, run.tenant_id, lineage[0].parent_run_id)
+        parent = runs.get_run(tx, run.tenant_id, lineage[0].parent_run_id)
         if parent.repository != run.repository:
             break
         lineage.insert(0, parent)
@@ -95,7 +95,7 @@ async def choose_base(runtime: Runtime, lineage: Lineage) -> str:
     try:
         return await run_in_thread(delivery.choose_base, lineage, continues=continues)
     except BranchTaken:
-        current = await runtime.database.read(lambda tx: runs.get(tx, run.tenant_id, run.id))
+        current = await runtime.database.read(lambda tx: runs.get_run(tx, run.tenant_id, run.id))
         if not current.base:
             raise
         return current.base  # another sub-agent has created the branch of their parent meanwhile
@@ -149,7 +149,7 @@ async def commit_goal(runtime: Runtime, run: Run) -> str:
 async def clean_up(runtime: Runtime, job: Job) -> None:
     """Commit what an ended run left in its worktree, and remove what is no longer needed."""
     run_id = str(json.loads(job.payload)["run_id"])
-    find_run = partial(run_store.find, tenant_id=job.tenant_id, run_id=run_id)
+    find_run = partial(run_store.find_run, tenant_id=job.tenant_id, run_id=run_id)
     run = await runtime.database.read(find_run)
     released: Delivery | None = None
     failure: Exception | None = None
@@ -178,9 +178,9 @@ def settle_cleanup(
     if failure:
         jobs.fail_permanently(tx, owned_job, str(failure))
         return
-    run = run_store.find(tx, job.tenant_id, run_id)
+    run = run_store.find_run(tx, job.tenant_id, run_id)
     if released and run and run.ended and not run.changes:
         run = runs.save_changes(tx, run, released.changes, released.diff)
         if not run.answers_turn:
-            runs.emit_changed(tx, run)
-    jobs.complete(tx, owned_job)
+            runs.emit_run_changed(tx, run)
+    jobs.complete_job(tx, owned_job)

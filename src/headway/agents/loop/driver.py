@@ -16,17 +16,17 @@ from typing import cast
 from pydantic_ai.messages import ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import jobs, runs
-from headway.agents import trace_content
+from headway.actions.runs import jobs, runs
+from headway.agents import tracing
 from headway.agents.instructions import guide, prompts
-from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits
-from headway.agents.loop.answer_stream import RESTART_DELTA, AnswerStream
+from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, items
+from headway.agents.loop import step as step_loop
 from headway.agents.loop.calls import proofs, tool_calls
 from headway.agents.loop.context import Offer, RunContext, Runtime, keep_tools, load_context
-from headway.agents.loop.items import contexts, driving
-from headway.agents.loop.items.plan_items import is_active
-from headway.agents.loop.late_payment import pay_late, paying_for_broken_calls
+from headway.agents.loop.items import is_active
 from headway.agents.loop.requests import (
+    RESTART_DELTA,
+    AnswerStream,
     AskModel,
     Assess,
     CallTool,
@@ -48,7 +48,7 @@ from headway.agents.loop.requests import (
     ToolReturned,
     Verdict,
 )
-from headway.agents.loop.step import HALT_STOP, Step, list_open_items
+from headway.agents.loop.step import HALT_STOP, Step, list_open_items, pay_late, paying_for_broken_calls
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.external_calls import call_external
 from headway.agents.tracing import (
@@ -62,10 +62,8 @@ from headway.agents.tracing import (
     trace_tool_call,
 )
 from headway.agents.transcripts import transcript
-from headway.agents.transcripts.attachments import attach
-from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text
-from headway.agents.transcripts.window import to_messages
+from headway.agents.transcripts.history import to_messages
+from headway.agents.transcripts.transcript import TranscriptEntry, attach, build_runtime_message, build_user_message, get_text
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
@@ -95,7 +93,7 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
     model = runtime.models.names[work.role.tier]
     with trace_run(runtime.tracer, run, model) as note_run, ExitStack() as spans:
         if runtime.tracer.captures_content:
-            note_run(trace_content.describe_task(run.task, runtime.tracer.redact))
+            note_run(tracing.describe_task(run.task, runtime.tracer.redact))
         note: SetAttributes | None = None
         while True:
             request, entries = await commit_step(work, entries, reply)
@@ -125,7 +123,7 @@ def describe_reply(tracer: Tracer, reply: Reply) -> Attributes:
         case PermanentFailure(code=code):
             return {"error.type": code}
         case ModelAnswered(response=response) if tracer.captures_content and not response.tool_calls:
-            return trace_content.describe_answer(response, tracer.redact)
+            return tracing.describe_answer(response, tracer.redact)
     return {}
 
 
@@ -217,7 +215,7 @@ def apply_step(
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
     if not entries or (step.run.is_main and len(entries) == 1 and reply is None):
-        driving.begin(step)
+        items.begin(step)
     record_reply(step, reply)
     request: Request | None = HALT_STOP if rows.is_halted else None
     while request is None:
@@ -269,7 +267,7 @@ def record_failure(step: Step, failure: PermanentFailure | ContextRefused | Retr
 def record_answer(step: Step, answer: ModelAnswered) -> None:
     """Append the model's message to the transcript, and pay for it. The last call, which only sums up, is not a step."""
     step.charge(answer.call)
-    if not step_limits.find_last_call(step):
+    if not step_loop.find_last_call(step):
         step.run = step.run._replace(iterations=step.run.iterations + 1)
     step.append(answer.response, answer.stored)
     if answer.response.tool_calls and answer.response.finish_reason not in ("length", "content_filter", "error"):
@@ -284,8 +282,8 @@ def advance(step: Step) -> Request | None:
     match entry.message:
         case ModelRequest():
             return prepare_model_request(step)
-        case ModelResponse() as response if outcome := step_limits.find_last_call(step):
-            return step_limits.end_with_summary(step, outcome, response.text or "")
+        case ModelResponse() as response if outcome := step_loop.find_last_call(step):
+            return step_loop.end_with_summary(step, outcome, response.text or "")
         case ModelResponse() if cut_off.join_last(step):
             return None
         case ModelResponse(finish_reason="content_filter"):
@@ -302,20 +300,20 @@ def advance(step: Step) -> Request | None:
 
 def prepare_model_request(step: Step) -> AskModel | Compact | Stop | None:
     """Bring the window up to date: people's messages, the supervisor's hint, the plan if it changed, and room for the answer."""
-    if turned := driving.steer(step):
+    if turned := items.steer(step):
         return turned if isinstance(turned, Stop) else None
     if step.run.unread and not cut_off.awaits_rest(step):
         step.read_messages()
     plan = step.plan()
     open_items = list_open_items(plan)
-    is_last = step_limits.apply_limit(step, plan)
+    is_last = step_loop.apply_limit(step, plan)
     if step.run.hint:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
     if step.turn_id and not is_active(step) and is_context_due(step, plan):
         step.append(prompts.build_turn_context(step.run.task, plan, step.list_messages()))
     return compaction.make_room(step) or AskModel(
-        to_messages(step.window), len(plan), len(open_items), is_last, contexts.list_tools(step)
+        to_messages(step.window), len(plan), len(open_items), is_last, items.list_tools(step)
     )
 
 
@@ -357,7 +355,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
                 result = await call_external(tool, arguments, execution)
                 note(to_result_attributes(is_error=result.is_error))
                 if work.runtime.tracer.captures_content:
-                    note(trace_content.describe_call(arguments, result.value, work.runtime.tracer.redact))
+                    note(tracing.describe_call(arguments, result.value, work.runtime.tracer.redact))
             return ToolReturned(effect, result)
         case Deliver(end):
             return cast("Reply", await load_delivery().deliver(work.runtime, work.run, end))

@@ -4,18 +4,17 @@ from hashlib import blake2b
 
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from headway.actions import turn_queue
-from headway.actions.turn_state import load_queue_state
+from headway.actions.todos.turn_state import load_queue_state
+from headway.actions.turns import plan
 from headway.agents.instructions import prompts
+from headway.agents.loop import items
 from headway.agents.loop.calls import proofs, writ_calls
-from headway.agents.loop.items import driving
-from headway.agents.loop.items.plan_items import is_active
+from headway.agents.loop.items import is_active
 from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.models.text_calls import QUOTED_CALLS, looks_like_call
-from headway.agents.transcripts.facts import Facts, build_runtime_message, to_metadata
 from headway.agents.transcripts.quotations import compute_call_digest
-from headway.agents.transcripts.transcript import TranscriptEntry, get_text
+from headway.agents.transcripts.transcript import Facts, TranscriptEntry, build_runtime_message, get_text, to_metadata
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
 from headway.storage.transaction import act_as
@@ -32,8 +31,8 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
         return None
     if looks_like_call(text) and step.context.offer.has_tools and "json" not in step.run.task.lower():
         return return_call(step, entry)
-    if is_active(step) and (text.strip() or driving.has_proof(step)):
-        return driving.check_answer(step, entry, text)
+    if is_active(step) and (text.strip() or items.has_proof(step)):
+        return items.check_answer(step, entry, text)
     if not text.strip():
         return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, prompts.EMPTY_ANSWERS)
     if step.context.mode == "queue":
@@ -62,8 +61,8 @@ def ask_about_calls(entry: TranscriptEntry) -> tuple[list[UserPromptPart], Facts
 
 def return_call(step: Step, entry: TranscriptEntry) -> RunChecks | Sleep | Stop | None:
     """Handle a call that could not be read. If calls can prove items, a new context helps more than the mistake in view."""
-    if is_active(step) and driving.has_proof(step):
-        return driving.check_answer(step, entry, "")
+    if is_active(step) and items.has_proof(step):
+        return items.check_answer(step, entry, "")
     names = ", ".join(tool.name for tool in step.context.offer.parameters.function_tools)
     return reject_answer(step, prompts.UNREAD_CALL, prompts.UNREAD_CALL_NUDGE.format(tools=names), prompts.UNREAD_CALLS)
 
@@ -108,7 +107,7 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         reject_answer(step, verdict.reason, message, prompts.REJECTED_ANSWER)
         return
     with act_as(step.tx, "the assessor"):
-        state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+        state = plan.complete_queue_item(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
         step.finish("drained", answer)
         return

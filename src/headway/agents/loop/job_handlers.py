@@ -4,7 +4,9 @@ import json
 from functools import partial
 from typing import Any
 
-from headway.actions import jobs, run_ends, runs, turns
+from headway.actions.engine import run_ends
+from headway.actions.runs import jobs, runs
+from headway.actions.turns import turns
 from headway.agents.checks.completion import Prover
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.driver import drive
@@ -43,14 +45,14 @@ async def clean_up_worktree(runtime: Runtime, job: Job) -> None:
 
 
 async def drive_run(runtime: Runtime, job: Job) -> None:
-    run = await runtime.database.read(lambda tx: run_store.find(tx, job.tenant_id, job.id))
+    run = await runtime.database.read(lambda tx: run_store.find_run(tx, job.tenant_id, job.id))
     if run is not None:
         await drive(runtime, run, taken_over=job.count_trailing_failures(INTERRUPTED_ERROR) > 0)
 
 
 def fail_run(tx: Transaction, job: Job, error: str) -> None:
     """Fail a run that an internal error ended or that repeatedly crashed its worker."""
-    run = run_store.find(tx, job.tenant_id, job.id)
+    run = run_store.find_run(tx, job.tenant_id, job.id)
     if run is None or run.ended:
         fail_job(tx, job, error)
     else:
@@ -131,7 +133,7 @@ def record_tool_result(tx: Transaction, runtime: Runtime, job: Job, result: Resu
     if execution is not None and result.written.files:
         record_files(tx, execution, json.loads(job.payload)["name"], result.written)
     if not result.is_error:
-        jobs.complete(tx, owned_job, result.value)
+        jobs.complete_job(tx, owned_job, result.value)
         return
     owned_job, error = owned_job._replace(result="null"), to_storable(result.error)
     if result.is_transient:

@@ -1,25 +1,32 @@
-"""One step of a run, which is one transaction: the state it can read and the operations it can perform."""
+"""One step of a run, in one transaction: what it reads and appends, its limits, and payments that arrive late."""
 
-from typing import Any
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
 
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
 from headway.actions.access import quotas
-from headway.actions.people import steering
-from headway.actions.runs import StepRows
+from headway.actions.engine import run_ends
+from headway.actions.goals import goals
+from headway.actions.installation import spending
+from headway.actions.runs import jobs, notices, runs
+from headway.actions.runs.runs import StepRows
+from headway.actions.turns import steering, turns
 from headway.agents.instructions import prompts
-from headway.agents.loop.context import RunContext
+from headway.agents.loop.context import RunContext, Runtime
 from headway.agents.loop.requests import AskModel, Assess, Compact, Deliver, Request, RunChecks, Sleep, Stop, Summarise
+from headway.agents.models.text_calls import collect_broken_calls
 from headway.agents.transcripts import transcript
-from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry
-from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
+from headway.agents.transcripts.history import Size, find_compactions, measure, select_window
+from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime_message
+from headway.ledger.errors import StorageError
 from headway.ledger.events import EventKind
 from headway.ledger.inbox import PersonRequest
 from headway.ledger.job import NEVER
 from headway.ledger.parsing.writ_parser import ParsedText, parse
-from headway.ledger.run import Effect, RunEnd, TurnOutcome
+from headway.ledger.run import ADDED_ITERATIONS, Effect, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
@@ -81,7 +88,7 @@ class Step:
         elif self.unsaved:
             run_store.append_messages(self.tx, run.tenant_id, run.id, first, *self.unsaved)
         elif saves_run:
-            run_store.save(self.tx, run)
+            run_store.save_run(self.tx, run)
         self.unsaved.clear()
 
     def withdraw_last(self) -> None:
@@ -97,7 +104,7 @@ class Step:
 
     def charge(self, call: ModelCall | None) -> None:
         if call:
-            self.run = spending.settle(self.tx, self.run, call, self.limits.budget, self.pool)
+            self.run = spending.settle_payment(self.tx, self.run, call, self.limits.budget, self.pool)
 
     def plan(self) -> list[Todo]:
         """Return the plan of the turn, read again only if this step has changed a todo."""
@@ -214,14 +221,14 @@ class Step:
 
     def find_deadline(self) -> int:
         """Return when the goal's deadline passes. Its main agent's job also enforces the deadline, even while it waits."""
-        goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id) if self.run.is_main and self.run.goal_id else None
+        goal = goals.get_goal(self.tx, self.run.tenant_id, self.run.goal_id) if self.run.is_main and self.run.goal_id else None
         return goal.deadline_at if goal and goal.deadline_at > self.tx.now else NEVER
 
     def rest(self) -> None:
         should_emit = self.run.status != "waiting" and self.run.parent_run_id is not None
         self.run = self.run._replace(status="waiting")
         if should_emit:
-            runs.emit_changed(self.tx, self.run)
+            runs.emit_run_changed(self.tx, self.run)
 
     def ensure_funded(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Check the tenant's storage, then the goal's budget for a sub-agent (the main agent's was checked already), then the
@@ -232,7 +239,7 @@ class Step:
         if isinstance(request, RunChecks) and not request.opinions:
             return True
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
-            goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
+            goal = goals.get_goal(self.tx, self.run.tenant_id, self.run.goal_id)
             if not goals.can_spend(self.tx, goal):
                 return False
         if not self.reserve_cost(request):
@@ -264,3 +271,85 @@ class Step:
 
 def list_open_items(plan: list[Todo]) -> list[Todo]:
     return [todo for todo in plan if not todo.ended]
+
+
+# The limit on a run's model calls: extended while there is work to do, and at its end one last call that sums up.
+
+
+PROGRESS_STEPS: Final = 10  # a sub-agent makes progress if one of its last steps made a call that it had not made before
+
+RECENT_ENTRIES: Final = 10  # few messages can follow the request to sum up
+
+
+def apply_limit(step: Step, plan: list[Todo]) -> bool:
+    """Extend the limit if there is reason to. Returns whether the next call is the last; the model is then asked to sum up."""
+    if find_last_call(step):
+        return True
+    step.run = step.run._replace(limit=extend_limit(step, plan))
+    if step.run.iterations < step.run.limit:
+        return False
+    outcome: TurnOutcome = "incomplete" if list_open_items(plan) else "limit"
+    step.append(build_runtime_message(prompts.LAST_CALL, {"last_call": outcome}))
+    return True
+
+
+def extend_limit(step: Step, plan: list[Todo]) -> int:
+    run, limits = step.run, step.limits
+    if step.context.role.steps:
+        return run.limit if run.iterations else step.context.role.steps
+    if step.turn_id:
+        if not list_open_items(plan):
+            return run.limit
+        return limits.extend_iterations(run.limit, run.iterations, planned=len(plan), added=step.count_added_items())
+    if run.iterations >= run.limit and makes_progress(step):
+        return max(run.limit, min(limits.sub_agent_iterations_max, run.limit + PROGRESS_STEPS))
+    return run.limit
+
+
+def makes_progress(step: Step) -> bool:
+    """Whether one of the last steps made a tool call that differs from all before it."""
+    responses = [entry.message for entry in step.entries if isinstance(entry.message, ModelResponse)]
+    calls = [{(call.tool_name, str(call.args)) for call in response.tool_calls} for response in responses]
+    before: set[tuple[str, str]] = set().union(*calls[:-PROGRESS_STEPS])
+    return any(made - before for made in calls[-PROGRESS_STEPS:])
+
+
+def find_last_call(step: Step) -> TurnOutcome | None:
+    """Return the outcome with which the run ends, if the model was asked to sum up and no message has arrived since."""
+    recent = (entry.facts for entry in reversed(step.entries[-RECENT_ENTRIES:]))
+    latest = next((facts for facts in recent if "last_call" in facts or "steering" in facts), None)
+    return cast("TurnOutcome | None", latest.get("last_call")) if latest else None
+
+
+def end_with_summary(step: Step, outcome: TurnOutcome, summary: str) -> Stop | None:
+    added = step.run.added_items
+    excess = added if added * step.limits.iterations_per_item > ADDED_ITERATIONS else 0
+    return step.give_up(prompts.describe_step_limit(step.run.iterations, excess), outcome, summary)
+
+
+# Pays for model calls outside of a run's steps: calls that broke off, and calls whose answer no step can use.
+
+
+log = logging.getLogger("headway.spending")
+
+
+async def pay_late(runtime: Runtime, tenant_id: int, run_id: str, calls: Sequence[ModelCall]) -> None:
+    def pay(tx: Transaction) -> None:
+        for call in calls:
+            spending.settle_late(tx, tenant_id, run_id, call, runtime.limits.budget)
+
+    if calls:
+        await runtime.database.write(pay)
+
+
+@asynccontextmanager
+async def paying_for_broken_calls(runtime: Runtime, tenant_id: int, run_id: str) -> AsyncIterator[None]:
+    """Charge the run for calls that break off in the context, also if the work is canceled."""
+    with collect_broken_calls() as calls:
+        try:
+            yield
+        finally:
+            try:
+                await pay_late(runtime, tenant_id, run_id, calls)
+            except StorageError as error:
+                log.warning("run %s did not pay for %d calls that broke off: %s", run_id, len(calls), error)

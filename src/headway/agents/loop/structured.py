@@ -18,7 +18,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents.loop import cut_off
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.tools.arguments import compact_schema, describe_validation_error
-from headway.agents.transcripts.facts import Facts, build_runtime_message
+from headway.agents.transcripts.transcript import Facts, build_runtime_message
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import format_inline
 from headway.ledger.text import cut_json_object, to_storable_value

@@ -1,0 +1,1 @@
+"""MCP servers that agents use."""

@@ -18,14 +18,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import CONNECTION_CLOSED
 
-from headway.agents.mcp.config import McpServerConfig, ServerStatus
-from headway.agents.mcp.http_client import FAILURES, HttpFailure, build_http_client
-from headway.agents.mcp.messages import MESSAGE_LIMIT, TOOLS_LIMIT, trim
-from headway.agents.mcp.pins import Pins
-from headway.agents.mcp.stdio import open_stdio
+from headway.agents.mcp.config import McpServerConfig, Pins, ServerStatus
+from headway.agents.mcp.transports import FAILURES, MESSAGE_LIMIT, TOOLS_LIMIT, HttpFailure, build_http_client, open_stdio, trim
 from headway.ledger.errors import Invalid, OutOfReach
-from headway.ledger.redaction import Redactor
-from headway.ledger.text import to_one_line
+from headway.ledger.text import Redactor, to_one_line
 
 log = logging.getLogger("headway.mcp")
 

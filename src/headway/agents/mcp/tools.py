@@ -1,6 +1,7 @@
-"""The tools of MCP servers as tools of Headway: named SERVER__TOOL, in the family mcp:SERVER."""
+"""The tools of MCP servers as tools of agents, and the content of their results."""
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -10,23 +11,72 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mcp import types
 
-from headway.agents.checks.validation import find_mismatch
+from headway.agents.checks.runner import find_mismatch
 from headway.agents.instructions.roles import Role
-from headway.agents.mcp.config import SEPARATOR, McpServerConfig
-from headway.agents.mcp.content import to_output
-from headway.agents.mcp.pins import Effects
+from headway.agents.mcp.config import SEPARATOR, Effects, McpServerConfig
 from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import AnyArguments, parse_json_text
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Result, Tool, Toolbox
+from headway.agents.tools.toolbox import Result, Tool, Toolbox, ToolImage
 from headway.ledger.errors import Invalid, MissingExtra, NotFound
 from headway.ledger.framing import escape_document, escape_frames
-from headway.ledger.redaction import Redactor
+from headway.ledger.text import Redactor
+
+IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGES_LIMIT: Final = 4_000_000  # characters of base64 in one result
+
+
+class ToolOutput(NamedTuple):
+    text: str
+    images: tuple[ToolImage, ...] = ()
+
+
+def to_output(result: types.CallToolResult) -> ToolOutput:
+    """Convert a result. Structured content is used where the server sends no text."""
+    images: list[ToolImage] = []
+    texts = [render_block(block, images) for block in result.content]
+    if not texts and result.structured_content is not None:
+        texts = [json.dumps(result.structured_content, ensure_ascii=False)]
+    return ToolOutput("\n".join(filter(None, texts)), tuple(images))
+
+
+def render_block(block: types.ContentBlock, images: list[ToolImage]) -> str:
+    match block:
+        case types.TextContent(text=text):
+            return text
+        case types.ImageContent(data=data, mime_type=media_type):
+            return render_binary(media_type, data, images)
+        case types.AudioContent(data=data, mime_type=media_type):
+            return f"[{media_type}, {count_bytes(data):,} bytes: not shown]"
+        case types.ResourceLink(uri=uri, name=name):
+            return f"[resource {name}: {uri}]"
+        case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
+            return text
+        case types.EmbeddedResource(resource=types.BlobResourceContents(blob=data, mime_type=media_type, uri=uri)):
+            return f"[resource {uri}]\n{render_binary(media_type or 'application/octet-stream', data, images)}"
+    return ""
+
+
+def render_binary(media_type: str, data: str, images: list[ToolImage]) -> str:
+    size = f"{media_type}, {count_bytes(data):,} bytes"
+    if media_type not in IMAGE_TYPES or sum(len(image.data) for image in images) + len(data) > IMAGES_LIMIT:
+        return f"[{size}: not shown]"
+    images.append(ToolImage(media_type, data))
+    return f"[image {len(images)}: {size}]"
+
+
+def count_bytes(data: str) -> int:
+    """Return the size of base64 data when it is decoded."""
+    return len(data) * 3 // 4 - data.count("=", -2)
+
+
+# The tools of MCP servers as tools of Headway: named SERVER__TOOL, in the family mcp:SERVER.
+
 
 log = logging.getLogger("headway.mcp")
 

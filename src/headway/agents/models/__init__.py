@@ -1,0 +1,1 @@
+"""Providers of models, and what they get wrong."""

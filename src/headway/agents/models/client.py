@@ -16,12 +16,17 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from headway.agents import trace_content
-from headway.agents.models.answer_limits import AnswerMeter, build_unread_answer, fill_in_usage, limit_calls
-from headway.agents.models.broken_calls import report_broken_call
+from headway.agents import tracing
 from headway.agents.models.capture import ReceivedBody, capture_body
-from headway.agents.models.connections import find_endpoint
-from headway.agents.models.dialects import is_too_long, lacks_tools
+from headway.agents.models.connections import (
+    AnswerMeter,
+    build_unread_answer,
+    fill_in_usage,
+    find_endpoint,
+    is_too_long,
+    lacks_tools,
+    limit_calls,
+)
 from headway.agents.models.failures import (
     check_answer,
     describe_failure,
@@ -31,16 +36,13 @@ from headway.agents.models.failures import (
     is_transient,
 )
 from headway.agents.models.prices import Prices, count_cached
-from headway.agents.models.providers import build_model, is_near
-from headway.agents.models.request_settings import build_settings
-from headway.agents.models.streamed_text import StreamedText, TextListener
-from headway.agents.models.text_calls import extract_text_calls, may_contain_call
-from headway.agents.models.windows import find_window, limit_output
+from headway.agents.models.providers import build_model, build_settings, find_window, is_near, limit_output
+from headway.agents.models.text_calls import StreamedText, TextListener, extract_text_calls, may_contain_call, report_broken_call
 from headway.agents.tracing import NullTracer, Tracer, to_answer_attributes, trace_model_call
 from headway.agents.transcripts.transcript import clean_response
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.parsing.read_calls import CallJudge, is_always_own
-from headway.ledger.redaction import Redactor
+from headway.ledger.text import Redactor
 from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall, SpendingTotal
 
@@ -232,7 +234,7 @@ class Models:
                 settings["timeout"] = self.timeout_s
                 with trace_model_call(self.tracer, name, settings) as note:
                     if self.tracer.captures_content:
-                        note(trace_content.describe_request(messages, parameters, self.build_redactor(name)))
+                        note(tracing.describe_request(messages, parameters, self.build_redactor(name)))
                     begun: list[ModelResponse] = []
                     try:
                         reply = await self.answer(name, messages, parameters, settings, listener, judge, begun)
@@ -242,7 +244,7 @@ class Models:
                     call = self.to_model_call(tier, name, reply, messages, parameters)
                     note(to_answer_attributes(reply, call))
                     if self.tracer.captures_content:
-                        note(trace_content.describe_answer(reply, self.build_redactor(name)))
+                        note(tracing.describe_answer(reply, self.build_redactor(name)))
                 self.totals[name] = self.totals.get(name, SpendingTotal(name)).add(call)
                 return ModelReply(reply, call)
             except (ModelFailed, SettingsError) as error:

@@ -1,20 +1,27 @@
-"""Build models by name. Keys and addresses come from the environment variables of each provider."""
+"""Providers of models: their clients, context windows, and the settings of a request."""
 
+import hashlib
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from openai import AsyncOpenAI, Omit, omit
+from openai.resources.chat.completions import AsyncCompletions
 from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage, SystemPromptPart, UserPromptPart
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.settings import ModelSettings
 
 from headway.agents.models.rehearsal.model import build_rehearsal_model
 from headway.extras import describe_remedy
 from headway.ledger.errors import MissingExtra, SettingsError
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
+from headway.ledger.tiers import TierParameters
 
 MESSAGE_LIMIT: Final = 500
 OWN_EXTRAS: Final = {"anthropic": "anthropic", "google": "google", "openai": "openai", "tiktoken": "openai"}  # by module
@@ -66,8 +73,6 @@ def build_local_ollama(name: str) -> Model:
 def adapt_model(model: Model) -> Model:
     client = getattr(model, "client", None)
     if type(client).__module__.partition(".")[0] == "openai":
-        from headway.agents.models.openai_client import send_plain_requests  # noqa: PLC0415  the model has loaded the library
-
         send_plain_requests(client)
     return limit_with_max_tokens(model)
 
@@ -104,3 +109,110 @@ def get_address(model: Model) -> str:
     except (AttributeError, UserError, ValueError):  # some providers have no address
         return ""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+
+
+# Send chat requests as they were built. Imported only with a model that uses OpenAI's library, because that takes a
+# second.
+
+
+class PlainCompletions(AsyncCompletions):
+    """Passes messages and tools as extra fields of the body, which the library leaves alone.
+
+    It would otherwise compare every field of every message with each type that a message can have, to rename fields that have
+    another name in JSON. Those of messages and tools have none, and a request of 60 steps took 50 ms, without other work meanwhile.
+    """
+
+    async def create(  # type: ignore[override]  # the remaining parameters are passed on
+        self,
+        *,
+        messages: Iterable[Any],
+        tools: Iterable[Any] | Omit = omit,
+        extra_body: Mapping[str, object] | None = None,
+        **others: Any,
+    ) -> Any:
+        body: dict[str, object] = {"messages": messages}
+        if not isinstance(tools, Omit):
+            body["tools"] = tools
+            others["tools"] = []  # keeps their place in the body
+        return await super().create(messages=[], extra_body={**body, **(extra_body or {})}, **others)
+
+
+def send_plain_requests(client: object) -> None:
+    """Have this client send chat requests as they were built, once each: a client that retries would be copied per request."""
+    if isinstance(client, AsyncOpenAI):
+        client.max_retries = 0
+        client.chat.completions = PlainCompletions(client)  # type: ignore[misc]  # a cached property, which can be set
+
+
+# The context window of a model: what is known about it, or a size that is safe to assume.
+
+
+REHEARSAL_WINDOW: Final = 1_000_000
+DEFAULT_WINDOW: Final = 16_384
+OLLAMA_WINDOW: Final = 4_096  # what a server loads a model with by default; longer requests lose their beginning without an error
+OUTPUT_SHARE: Final = 4  # an answer takes at most a quarter of the window
+
+
+def find_window(name: str, model: Model | None) -> int:
+    """Return the model's context window in tokens. `model` is None if it could not be built."""
+    if name == REHEARSAL_MODEL:
+        return REHEARSAL_WINDOW
+    if get_provider(name) == "ollama":  # the server's setting decides, whatever the model was trained for
+        return OLLAMA_WINDOW
+    return (model.context_window if model else None) or DEFAULT_WINDOW
+
+
+def limit_output(max_output_tokens: int, context_tokens: int) -> int:
+    return min(max_output_tokens, context_tokens // OUTPUT_SHARE)
+
+
+# What is sent with a request besides its messages and tools: limits, parameters and instructions for the provider's cache.
+
+
+KEY_LENGTH: Final = 32
+MIN_THINKING_TOKENS: Final = 1_024  # Anthropic accepts no smaller budget
+
+
+def build_settings(
+    model: Model, parameters: TierParameters, max_tokens: int, messages: Sequence[ModelMessage], *, use_tools: bool
+) -> ModelSettings:
+    """Build the settings of one request. Parameters that are not set are not sent."""
+    settings = ModelSettings(max_tokens=max_tokens, cache=True)
+    if getattr(getattr(model, "client", None), "max_retries", None) != 0:
+        # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
+        settings["max_retries"] = 0
+    if parameters.temperature is not None:
+        settings["temperature"] = parameters.temperature
+    if parameters.thinking is not None:
+        settings["thinking"] = parameters.thinking
+    if not use_tools:
+        settings["tool_choice"] = "none"
+    return settings | build_thinking_budget(model, parameters, max_tokens) | build_cache_key(model, messages)
+
+
+def build_thinking_budget(model: Model, parameters: TierParameters, max_tokens: int) -> ModelSettings:
+    """Limit the thinking of Anthropic's older models to half of the answer: they reject a budget that exceeds it."""
+    is_budgeted = model.system == "anthropic" and not model.profile.get("anthropic_supports_adaptive_thinking")
+    if not (is_budgeted and parameters.thinking and model.profile.get("supports_thinking")):
+        return ModelSettings()
+    from pydantic_ai.models.anthropic import AnthropicModelSettings  # noqa: PLC0415  the model has loaded it
+    from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP  # noqa: PLC0415
+
+    budget = min(ANTHROPIC_THINKING_BUDGET_MAP[parameters.thinking], max_tokens // 2)
+    if budget < MIN_THINKING_TOKENS:
+        return AnthropicModelSettings(anthropic_thinking={"type": "disabled"})
+    return AnthropicModelSettings(anthropic_thinking={"type": "enabled", "budget_tokens": budget})
+
+
+def build_cache_key(model: Model, messages: Sequence[ModelMessage]) -> ModelSettings:
+    """Give all requests of a run one key, so that OpenAI routes them to the machine that has their prefix in its cache.
+
+    Requests of a run begin with the same message. Other servers with this API may reject the field.
+    """
+    if model.system != "openai" or not is_at_openai(model) or not messages:
+        return ModelSettings()
+    from pydantic_ai.models.openai import OpenAIChatModelSettings  # noqa: PLC0415  the model has loaded it
+
+    parts = [part for part in messages[0].parts if isinstance(part, SystemPromptPart | UserPromptPart)]
+    digest = hashlib.sha256("\n".join(str(part.content) for part in parts).encode())
+    return OpenAIChatModelSettings(openai_prompt_cache_key=digest.hexdigest()[:KEY_LENGTH])

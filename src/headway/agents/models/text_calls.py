@@ -1,23 +1,22 @@
-"""Tool calls that a model wrote as text.
-
-Small models, and servers that do not parse the model's output, return a call as JSON in the text of the answer: bare, in a code
-fence, or between the model's own markers. Such a text becomes the call. Every other text stays the answer.
-"""
+"""Calls that a model writes as text, or in a broken form, recognised also while the text streams."""
 
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents.models.answer_limits import MAX_CALLS
+from headway.agents.models.connections import MAX_CALLS
 from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import match_name
 from headway.ledger.parsing.read_calls import CallJudge, is_always_own
+from headway.storage.stores.spending import ModelCall
 
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
@@ -371,3 +370,87 @@ def encode_arguments(value: Any) -> str | None:
         return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else None
     except (ValueError, RecursionError):
         return None
+
+
+# Model calls that broke off after their answer had begun. Providers bill for these, so their runs pay for them.
+
+
+BROKEN_CALLS: ContextVar[list[ModelCall] | None] = ContextVar("the broken calls of the current work", default=None)
+
+
+@contextmanager
+def collect_broken_calls() -> Iterator[list[ModelCall]]:
+    """Yield a list that gets the broken calls of the work in the context."""
+    calls: list[ModelCall] = []
+    token = BROKEN_CALLS.set(calls)
+    try:
+        yield calls
+    finally:
+        BROKEN_CALLS.reset(token)
+
+
+def report_broken_call(call: ModelCall) -> None:
+    calls = BROKEN_CALLS.get()
+    if calls is not None and call.cost:
+        calls.append(call)
+
+
+# Passes a model's text on while it streams, but keeps back what begins like a tool call written as text.
+
+
+DECISIVE_LENGTH: Final = 60  # characters, without leading space: what begins a call is shorter
+FIRST_CHARACTERS: Final = ("{", "`", "<", "[")
+STREAMED_CALL_START: Final = re.compile(
+    r"""(?:```\w*+\s*+)?+  # a code fence
+    (?:\[?+\s*+\{\{?+\s*+"(?:id"\s*+:\s*+"[^"]*+"\s*+,\s*+")?+(?:name|tool|tool_name|function|tool_calls|type"\s*+:\s*+"function)"
+    |<(?:tool_call|function_call|tools|tool_response)>|<\|python_tag\|>|<｜tool|\[TOOL_CALLS\]
+    |<[a-z]++(?:_[a-z]++)++[\s>])  # an element that is named after a tool""",
+    re.VERBOSE,
+)
+
+
+class TextListener(Protocol):
+    """Receives a model's text as it streams. `on_withdrawn` is called when the answer fails partway."""
+
+    def on_text(self, text: str) -> None: ...
+
+    def on_withdrawn(self) -> None: ...
+
+
+class StreamedText:
+    """The text of one answer on its way to a listener."""
+
+    def __init__(self, listener: TextListener) -> None:
+        self.listener = listener
+        self.start = ""  # the first characters
+        self.held: list[str] | None = []  # None: it does not begin like a call, and everything is passed on
+
+    def on_text(self, text: str) -> None:
+        if self.held is None:
+            self.listener.on_text(text)
+            return
+        self.held.append(text)
+        if len(self.start) < DECISIVE_LENGTH:
+            self.start = (self.start + text[: 2 * DECISIVE_LENGTH]).lstrip()
+            if self.start and not begins_like_call(self.start):
+                self.release()
+
+    def release(self) -> None:
+        if self.held:
+            self.listener.on_text("".join(self.held))
+        self.held = None
+
+    def finish(self, received: str | None, accepted: str | None) -> None:
+        """End the answer with the text that is left of it without its calls."""
+        if accepted == received:
+            self.release()
+            return
+        if self.held is None:  # users saw the call
+            self.listener.on_withdrawn()
+        if accepted:
+            self.listener.on_text(accepted)
+
+
+def begins_like_call(start: str) -> bool:
+    """Return whether the start of a text is that of a call, or too short to tell."""
+    return bool(STREAMED_CALL_START.match(start)) or (len(start) < DECISIVE_LENGTH and start.startswith(FIRST_CHARACTERS))

@@ -1,7 +1,8 @@
-"""Try a model with one cheap request: whether it answers, how fast, and whether it calls tools."""
+"""Models as `doctor` and the page show them: the tiers, and one short call to try a model."""
 
 import time
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
@@ -9,8 +10,11 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.prices import Prices
+from headway.agents.models.providers import get_address
 from headway.agents.transcripts.transcript import build_user_message
-from headway.ledger.redaction import Redactor
+from headway.ledger.errors import SettingsError
+from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.text import Redactor
 from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall
 
@@ -73,3 +77,28 @@ async def try_tier(models: Models, tier: Tier, message: str) -> TierTrial:
     began = time.monotonic()
     reply = await models.ask(tier, [build_user_message(message)], parameters)
     return TierTrial(reply.response.text or "", reply.call, time.monotonic() - began)
+
+
+# Tiers as people see them: which model each has, where it is and what is known about it.
+
+
+def describe_tier(models: Models, tier: Tier) -> dict[str, Any]:
+    """Describe a tier, also if its model cannot be built. The address has neither a password nor a path."""
+    name, host, error = models.names[tier], "", ""
+    try:
+        host = urlsplit(get_address(models.find(tier))).netloc
+    except SettingsError as failure:
+        error = str(failure)
+    info = models.describe(tier)
+    return {
+        "tier": tier,
+        "model": name,
+        "host": host,
+        "context_tokens": info.context_tokens,
+        "context_source": "set" if info.is_context_set else "known",
+        "max_output_tokens": info.max_output_tokens,
+        "supports_tools": info.supports_tools,
+        "fallback": models.list_names(tier)[1:],
+        "priced": name == REHEARSAL_MODEL or not models.prices.is_free(name),
+        "error": error,
+    }

@@ -6,10 +6,9 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from headway.agents.repositories import worktrees
-from headway.agents.repositories.changes import FILES_LIMIT, list_files, render_diff
 from headway.agents.repositories.git import Git, GitFailed, open_git
 from headway.agents.repositories.places import find_place
-from headway.agents.repositories.worktrees import EmbeddedRepository, Worktree
+from headway.agents.repositories.worktrees import FILES_LIMIT, EmbeddedRepository, Worktree, list_files, render_diff
 from headway.ledger.run import Run, Sandbox
 from headway.ledger.text import to_one_line
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from headway.actions.goals import REPOSITORY_LIMIT, NewGoal
+from headway.actions.goals.goals import REPOSITORY_LIMIT, NewGoal
 from headway.agents.tools.files.folders import FOLDER_FLAGS, open_entry
 from headway.ledger import text
 from headway.ledger.errors import Invalid

@@ -4,7 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from headway.actions import runs, todos, turn_plan
+from headway.actions.runs import runs
+from headway.actions.todos import todos
+from headway.actions.turns import plan
 from headway.agents.delegation import Assignment, delegate
 from headway.agents.tools.arguments import Arguments, ItemId, NonEmptyText
 from headway.agents.tools.execution import Execution
@@ -28,7 +30,7 @@ class Delegate(Arguments):
 
 def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate) -> Pending:
     if arguments.todoId:
-        turn_plan.start(tx, execution.scope, execution.scope.turn_id or "", arguments.todoId)
+        plan.start_plan_item(tx, execution.scope, execution.scope.turn_id or "", arguments.todoId)
     child = delegate(
         tx, get_run(tx, execution), Assignment(execution.roles.find(arguments.agent), arguments.task), execution.limits
     )
@@ -36,7 +38,7 @@ def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate)
 
 
 def poll_delegation(tx: Transaction, execution: Execution, arguments: Delegate, pending: Pending) -> dict[str, Any] | None:
-    child = runs.get(tx, execution.scope.tenant_id, pending.id)
+    child = runs.get_run(tx, execution.scope.tenant_id, pending.id)
     if not child.ended:
         return None
     result = runs.build_result(tx, child)
@@ -47,10 +49,10 @@ def poll_delegation(tx: Transaction, execution: Execution, arguments: Delegate, 
 
 def complete_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome: str) -> None:
     """Complete the delegated plan item with the sub-agent's outcome, unless it has checks or was ended in the meantime."""
-    todo = turn_plan.get(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
+    todo = plan.get_plan_item(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
     if not todo.ended and not todo.checks:  # its checks run when the agent itself completes it
         completed = Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done.", completed_by="agent")
-        todos.change(tx, execution.scope.tenant_id, todo.id, completed)
+        todos.change_todo(tx, execution.scope.tenant_id, todo.id, completed)
 
 
 class SpawnAgent(Arguments):
@@ -116,12 +118,12 @@ def report_outcome(_tx: Transaction, execution: Execution, arguments: ReportOutc
 
 
 def get_run(tx: Transaction, execution: Execution) -> Run:
-    return runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
+    return runs.get_run(tx, execution.scope.tenant_id, execution.run_id or "")
 
 
 def get_child(tx: Transaction, execution: Execution, run_id: str) -> Run:
     """Return a sub-agent that the calling run started. Any other run's sub-agents are not found."""
-    child = run_store.find(tx, execution.scope.tenant_id, text.check_text(run_id, "run_id"))
+    child = run_store.find_run(tx, execution.scope.tenant_id, text.check_text(run_id, "run_id"))
     if child is None or child.parent_run_id != execution.run_id:
         raise NotFound(f"You have no sub-agent {run_id[:80]!r}.")
     return child

@@ -20,12 +20,12 @@ from pydantic_core import PydanticCustomError
 
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.parsing.calendar_time import LATEST_SECOND
 from headway.ledger.parsing.todo_fields import (
     FIELDS,
     LABEL_LIMIT,
     LABEL_PATTERN,
     LABELS_LIMIT,
+    LATEST_SECOND,
     Priority,
     check_label,
     parse_due,

@@ -5,19 +5,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from headway.actions import conversations
-from headway.actions.files import recording
+from headway.actions.history import files
+from headway.actions.todos import conversations
 from headway.agents.instructions.roles import Role, Roles
 from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import Conflict
-from headway.ledger.files.versions import FileOrigin, WrittenFiles
+from headway.ledger.file_versions import FileOrigin, WrittenFiles
 from headway.ledger.goal import GoalLimits
 from headway.ledger.permission import PolicyCall
-from headway.ledger.redaction import Redactor
 from headway.ledger.run import Limits, Run, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.tenancy import Turn
+from headway.ledger.text import Redactor
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import AgentRights, Transaction
 
@@ -78,7 +78,7 @@ def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
         conversation_id = owner
     if conversation_id == TENANT_WIDE:
         return ResolvedScope(scope, None)
-    conversation = conversations.get(tx, scope.tenant_id, conversation_id)
+    conversation = conversations.get_conversation(tx, scope.tenant_id, conversation_id)
     return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid, turn, conversation.folder)
 
 
@@ -89,7 +89,7 @@ def build_agent_rights(tx: Transaction, execution: Execution) -> AgentRights:
         call = PolicyCall(DROP_CHECKS, execution.role.name)
         if not execution.policy.current.concerns(call):
             return ""
-        tenant = tenant_store.find(tx, execution.scope.tenant_id)
+        tenant = tenant_store.find_tenant(tx, execution.scope.tenant_id)
         ruling = execution.policy.current.decide(call._replace(tenant=tenant.name if tenant else ""), asks_by_default=False)
         return "" if ruling.decision == "allow" else f"the policy does not allow it ({ruling.why})."
 
@@ -104,7 +104,7 @@ def record_files(tx: Transaction, execution: Execution, tool: str, written: Writ
         origin = FileOrigin(
             *(tool, run.role, run.id, run.turn_id or "", run.goal_id or 0, run.sub_goal_id or 0, run.conversation_id)
         )
-    return recording.record(tx, scope.tenant_id, execution.place, written, origin)
+    return files.record_files(tx, scope.tenant_id, execution.place, written, origin)
 
 
 _current: ContextVar[Execution | None] = ContextVar("headway_execution", default=None)

@@ -14,8 +14,7 @@ from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution, find_current_execution, record_files, use_execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, to_result, validate_call
 from headway.ledger.errors import HeadwayError, OutOfReach, StorageError
-from headway.ledger.redaction import Redactor
-from headway.ledger.text import to_one_line
+from headway.ledger.text import Redactor, to_one_line
 
 log = logging.getLogger("headway.tools")
 

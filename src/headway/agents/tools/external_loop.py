@@ -1,24 +1,66 @@
-"""Tools for an agent loop that is not ours. The scope of its calls is fixed here, so that a model cannot change it."""
+"""Tools for loops that are not ours: calls without a run, whose todos need proof, and the plan of a turn around them."""
 
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from headway.actions import conversations, turn_items
-from headway.actions.turn_items import Item
-from headway.agents.checks.proven_calls import call_without_run
+from headway.actions.todos import conversations
+from headway.actions.turns import plan as plan_turn
+from headway.actions.turns.plan import Item
+from headway.agents.checks.completion import Prover
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions.roles import REMOTE_FAMILIES, ToolFamily
-from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
+from headway.agents.permission import find_refusal
+from headway.agents.tools.execution import Execution, ResolvedScope, find_current_execution, resolve_scope, use_execution
+from headway.agents.tools.external_calls import call_in_context
 from headway.agents.tools.plan import get_turn_id
-from headway.agents.tools.toolbox import Result, Tool, Toolbox
-from headway.ledger.errors import NotFound
+from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, to_result
+from headway.ledger.errors import HeadwayError, NotFound, StorageError
 from headway.ledger.items.request_items import list_sources
 from headway.ledger.items.work import MadeCall, collect_work
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Todo
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.tools")
+
+
+async def call_without_run(
+    toolbox: Toolbox,
+    name: str,
+    arguments: dict[str, Any],
+    checks: CheckRunner,
+    before_checks: Callable[[], None] = lambda: None,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Call a tool for an agent that Headway does not run. The last two are those of `Prover`."""
+    tool, execution = toolbox.find(name), find_current_execution()
+    if execution is not None and (tool.needs_approval or execution.policy.current.rules):
+        refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
+        if refusal:
+            return to_result(tool.refuse(refusal))
+    if execution is None or tool.in_transaction is None:
+        return await call_in_context(toolbox, name, arguments)
+    prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks, is_stopping=is_stopping)
+    return await call_with_proof(prover, tool, arguments)
+
+
+async def call_with_proof(prover: Prover, tool: Tool, arguments: dict[str, Any]) -> Result:
+    """Call a ledger tool. If it would complete a todo that has checks, these run first. Every failure becomes a result."""
+    execution = prover.execution
+    try:
+        return await prover.write(execution.database.write, partial(call_in_transaction, tool, arguments, execution))
+    except StorageError as error:
+        log.warning("tool %s: %s", tool.name, error)
+        return to_result(tool.refuse(str(error)))
+    except HeadwayError as error:  # its checks may not run here
+        return to_result(tool.refuse(str(error)))
+
+
+# Tools for an agent loop that is not ours. The scope of its calls is fixed here, so that a model cannot change it.
+
 
 # The other families need a run that Headway drives: to wait for sub-agents, report outcomes or pursue goals.
 ALLOWED_FAMILIES: Final[tuple[ToolFamily, ...]] = (*REMOTE_FAMILIES, "builtin", "own")
@@ -79,7 +121,7 @@ class ExternalLoop(NamedTuple):
     async def plan_request(self, request: str) -> list[Todo]:
         """Make the plan from the request, if it clearly has several items. The model then needs no planning tool."""
         scope = self.execution.scope
-        work = partial(turn_items.plan_request, scope=scope, turn_id=self.turn_id, request=request)
+        work = partial(plan_turn.plan_request, scope=scope, turn_id=self.turn_id, request=request)
         return await self.execution.database.write(work)
 
     async def settle(self, calls: Sequence[MadeCall], focus: Sequence[int] = (), answer: str = "") -> list[Item]:
@@ -93,10 +135,10 @@ class ExternalLoop(NamedTuple):
 
         def apply(tx: Transaction) -> list[Item]:
             plan = todo_store.list_by_turn(tx, tenant_id, self.turn_id)
-            sources = {path for todo in plan for path in list_sources(turn_items.get_item_text(todo))}
+            sources = {path for todo in plan for path in list_sources(plan_turn.get_item_text(todo))}
             existing = work.read | (sources - work.failed.keys())
-            items = turn_items.judge_plan(plan, work, existing.__contains__)
-            return turn_items.settle(tx, tenant_id, items, focus, answer)
+            items = plan_turn.judge_plan(plan, work, existing.__contains__)
+            return plan_turn.settle_item(tx, tenant_id, items, focus, answer)
 
         return await self.execution.database.write(apply)
 

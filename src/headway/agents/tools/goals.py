@@ -4,8 +4,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headway.actions import goals, runs, spending
-from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.actions.goals import goals
+from headway.actions.goals.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.actions.installation import spending
+from headway.actions.runs import runs
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText
 from headway.agents.tools.execution import Execution
@@ -45,10 +47,10 @@ def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[
         from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
 
         new = check_repository(new, execution.tenant_workspace or execution.workspace)
-    run = runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
+    run = runs.get_run(tx, execution.scope.tenant_id, execution.run_id or "")
     evidence = describe_origin(run)
     if run.answers_turn:
-        return encode_goal(goals.add(tx, run.tenant_id, new, execution.limits, "agent-discovered", evidence))
+        return encode_goal(goals.add_goal(tx, run.tenant_id, new, execution.limits, "agent-discovered", evidence))
     return encode_goal(create_discovered_goal(tx, execution, new, evidence))
 
 
@@ -73,7 +75,7 @@ def create_discovered_goal(tx: Transaction, execution: Execution, new: NewGoal, 
     """
     tenant_id = execution.scope.tenant_id
     if execution.goals.discovery == "auto" and spending.has_room(tx, tenant_id, execution.limits.budget):
-        return goals.add(tx, tenant_id, new, execution.limits, "agent-discovered", evidence)
+        return goals.add_goal(tx, tenant_id, new, execution.limits, "agent-discovered", evidence)
     return goals.propose(tx, tenant_id, new, evidence)
 
 

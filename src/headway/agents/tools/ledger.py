@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headway.actions import claims, references, todos, views
+from headway.actions.todos import claims, references, todos
+from headway.actions.turns import views
 from headway.agents.tools.arguments import (
     Arguments,
     Checks,
@@ -53,7 +54,7 @@ def todo_add(tx: Transaction, execution: Execution, arguments: TodoAddArguments)
         checks=write_checks(arguments.checks, "agent"),
         **arguments.list_fields(),
     )
-    return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
+    return {"todo": todos.add_todo(tx, execution.scope.tenant_id, draft).as_json()}
 
 
 class TodoListArguments(TodoFieldFilters, Arguments):
@@ -91,12 +92,12 @@ def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArgu
     )
     status = parse_status(arguments.status) if arguments.status else None
     if status is not None:
-        todo = todos.get_locked(tx, tenant_id, todo_id)
+        todo = todos.get_locked_todo(tx, tenant_id, todo_id)
         if status == "in_progress":
             refuse_start_of_ended(todo)
         check_not_already_ended(todo, status)
         changes = changes._replace(status=status)
-    return {"todo": todos.change(tx, tenant_id, todo_id, changes, arguments.lease_token).as_json()}
+    return {"todo": todos.change_todo(tx, tenant_id, todo_id, changes, arguments.lease_token).as_json()}
 
 
 class EditChecksArguments(Arguments):
@@ -106,9 +107,9 @@ class EditChecksArguments(Arguments):
 
 def edit_checks(tx: Transaction, execution: Execution, arguments: EditChecksArguments) -> dict[str, Any]:
     tenant_id = execution.scope.tenant_id
-    todo = todos.get_locked(tx, tenant_id, references.find_own_id(tx, execution.scope, arguments.id))
+    todo = todos.get_locked_todo(tx, tenant_id, references.find_own_id(tx, execution.scope, arguments.id))
     change = Change(checks=write_checks(arguments.checks, "agent", todo.checks))
-    return {"todo": todos.change(tx, tenant_id, todo.id, change).as_json()}
+    return {"todo": todos.change_todo(tx, tenant_id, todo.id, change).as_json()}
 
 
 class TodoReadyArguments(Arguments):
@@ -116,7 +117,7 @@ class TodoReadyArguments(Arguments):
 
 
 def todo_ready(tx: Transaction, execution: Execution, arguments: TodoReadyArguments) -> dict[str, Any]:
-    ready_todos = views.list_ready(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
+    ready_todos = views.list_ready_todos(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
     return {"todos": [todo.as_json() for todo in ready_todos]}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headway.actions.people import inbox
+from headway.actions.runs import inbox
 from headway.agents.tools.agents import get_run, has_run
 from headway.agents.tools.arguments import AnyArguments, Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from headway.actions import replace_list, turn_plan, turn_queue
+from headway.actions.turns import plan as plan_turn
 from headway.agents.tools.arguments import (
     ID_SCHEMA,
     Arguments,
@@ -56,7 +56,7 @@ class CreateTodo(Arguments):
 
 def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) -> dict[str, Any]:
     items = [
-        turn_plan.PlanItem(
+        plan_turn.PlanItem(
             item.title,
             item.context,
             item.completionCriteria,
@@ -66,7 +66,7 @@ def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) ->
         )
         for item in arguments.items
     ]
-    created, pending = turn_plan.create(tx, execution.scope, get_turn_id(execution), items)
+    created, pending = plan_turn.create_plan(tx, execution.scope, get_turn_id(execution), items)
     documents = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
     return {"created": documents, "totalPending": pending}
 
@@ -87,7 +87,7 @@ def list_todo(tx: Transaction, execution: Execution, arguments: ListTodo) -> dic
         items = plan
     else:
         items = [todo for todo in plan if todo.status == parse_status(arguments.status)]
-    return {"items": [encode_plan_item(todo) for todo in items], "summary": turn_plan.count_by_status(plan)}
+    return {"items": [encode_plan_item(todo) for todo in items], "summary": plan_turn.count_by_status(plan)}
 
 
 def abridge_list(result: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class StartTodo(Arguments):
 
 
 def start_todo(tx: Transaction, execution: Execution, arguments: StartTodo) -> dict[str, Any]:
-    return encode_plan_item(turn_plan.start(tx, execution.scope, get_turn_id(execution), arguments.todoId))
+    return encode_plan_item(plan_turn.start_plan_item(tx, execution.scope, get_turn_id(execution), arguments.todoId))
 
 
 class CompleteTodo(Arguments):
@@ -116,12 +116,12 @@ class CompleteTodo(Arguments):
 def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo) -> dict[str, Any]:
     status: Literal["completed", "canceled"] = "completed" if arguments.status == "completed" else "canceled"
     turn_id = get_turn_id(execution)
-    todo, open_todos = turn_plan.complete(tx, execution.scope, turn_id, arguments.todoId, arguments.outcome, status)
-    started = turn_plan.start_next(tx, execution.scope, open_todos) if arguments.startNext else None
+    todo, open_todos = plan_turn.complete_plan_item(tx, execution.scope, turn_id, arguments.todoId, arguments.outcome, status)
+    started = plan_turn.start_next(tx, execution.scope, open_todos) if arguments.startNext else None
     return {
         "id": todo.uuid,
         "title": todo.subject,
-        "status": turn_plan.STATUS_SPELLING[todo.status],
+        "status": plan_turn.STATUS_SPELLING[todo.status],
         "outcome": todo.outcome,
         "completedAt": format_timestamp(todo.completed_at),
         "remaining": len(open_todos),
@@ -149,7 +149,7 @@ def encode_plan_item(todo: Todo) -> dict[str, Any]:
         "context": todo.description,
         "completionCriteria": todo.completion_criteria,
         "agentType": todo.agent_type,
-        "status": turn_plan.STATUS_SPELLING[todo.status],
+        "status": plan_turn.STATUS_SPELLING[todo.status],
         "priority": todo.position,
         "outcome": todo.outcome,
         "createdAt": format_timestamp(todo.created_at),
@@ -174,7 +174,7 @@ def to_list_or_none(value: Any) -> list[Any] | None:
 
 def check_description(value: Any, field: str) -> str:
     """Return an item's description. Input that cannot be a description gives an empty string, which adds no item."""
-    description = turn_queue.parse_text(value).strip()
+    description = plan_turn.parse_text(value).strip()
     return text.check_subject(description, field) if description else ""
 
 
@@ -189,7 +189,7 @@ class ManageTodos(Arguments):
 
 
 def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:
-    state, unknown = turn_queue.manage(tx, execution.scope, get_turn_id(execution), arguments.add, arguments.delete)
+    state, unknown = plan_turn.manage(tx, execution.scope, get_turn_id(execution), arguments.add, arguments.delete)
     missing = ", ".join(repr(text.to_one_line(name)[:80]) for name in unknown[:5])
     reason = {"error": f"Not in the list, so not deleted: {missing}."} if unknown else {}
     return {"success": not unknown, **reason, "state": state.as_json()}
@@ -210,8 +210,8 @@ class WriteTodos(Arguments):
 
 
 def write_todos(tx: Transaction, execution: Execution, arguments: WriteTodos) -> dict[str, Any]:
-    items = [replace_list.ReplacementItem(todo.content, parse_status(todo.status)) for todo in arguments.todos]
-    return replace_list.replace(tx, execution.scope, get_turn_id(execution), items).as_json()
+    items = [plan_turn.ReplacementItem(todo.content, parse_status(todo.status)) for todo in arguments.todos]
+    return plan_turn.replace(tx, execution.scope, get_turn_id(execution), items).as_json()
 
 
 class PlanStep(Arguments):
@@ -227,8 +227,8 @@ class UpdatePlan(Arguments):
 
 
 def update_plan(tx: Transaction, execution: Execution, arguments: UpdatePlan) -> dict[str, Any]:
-    items = [replace_list.ReplacementItem(item.step, parse_status(item.status)) for item in arguments.plan]
-    return replace_list.replace(tx, execution.scope, get_turn_id(execution), items).as_json()
+    items = [plan_turn.ReplacementItem(item.step, parse_status(item.status)) for item in arguments.plan]
+    return plan_turn.replace(tx, execution.scope, get_turn_id(execution), items).as_json()
 
 
 PLAN_TOOLS = (

@@ -8,7 +8,7 @@ from headway.agents.tools.arguments import Arguments, ItemId, Subject, Text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import DatabaseDamaged, Invalid
-from headway.storage.task_files import TASKS_LIMIT, Task, TaskFile, get_next_id
+from headway.storage.home_files import TASKS_LIMIT, Task, TaskFile, get_next_id
 
 log = logging.getLogger("headway.tasks")
 

@@ -10,7 +10,7 @@ from headway.agents.instructions.roles import ToolFamily
 from headway.agents.tools.arguments import Arguments, build_input_schema, describe_validation_error
 from headway.agents.tools.execution import Execution, build_agent_rights, use_execution
 from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid, NotFound, StorageError
-from headway.ledger.files.versions import WrittenFiles
+from headway.ledger.file_versions import WrittenFiles
 from headway.ledger.job import NEVER
 from headway.ledger.text import check_numbers
 from headway.storage.transaction import Transaction, act_as

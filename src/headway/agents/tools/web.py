@@ -16,9 +16,9 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from headway.ledger.errors import Invalid, OutOfReach
-from headway.ledger.parsing.web_address import DEFAULT_PORTS, Target, parse_url
+from headway.ledger.parsing.addresses import DEFAULT_PORTS, Target, parse_url
 from headway.ledger.text import to_one_line
-from headway.outbound.addresses import Address, AddressCheck, HostResolver, check_addresses, check_host, is_public, resolve_host
+from headway.outbound import Address, AddressCheck, HostResolver, check_addresses, check_host, is_public, resolve_host
 
 SOCKET_TIMEOUT_S: Final = 10.0
 TOTAL_TIMEOUT_S: Final = 20.0

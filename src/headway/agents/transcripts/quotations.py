@@ -15,9 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, Use
 
 from headway.agents.delegation import TODO_HINT
 from headway.agents.instructions.prompts import CHECK_IN_PREFIX, NOTE_HEADING
-from headway.agents.transcripts.attachments import split_attachments
-from headway.agents.transcripts.facts import Facts, find_facts
-from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.transcript import Facts, TranscriptEntry, find_facts, split_attachments
 from headway.agents.writs import ENDS
 from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.parsing.read_calls import CallJudge, CallOrigin, ReadCalls

@@ -1,13 +1,18 @@
-"""The journaled messages of a run as model messages."""
+"""The transcript of a run: messages with their facts, attachments and sizes in tokens."""
 
 import json
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, cast
+from functools import cache
+from math import ceil
+from string import ascii_letters
+from typing import Any, Final, NamedTuple, TypedDict, cast
 from uuid import uuid4
 
 from pydantic_ai.messages import (
+    BaseToolCallPart,
+    BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -18,19 +23,255 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
+from pydantic_ai.models import Model, ModelRequestParameters
 
 from headway.agents.tools.toolbox import match_name
-from headway.agents.transcripts.attachments import CanRead, attach
-from headway.agents.transcripts.facts import Facts, find_facts
-from headway.agents.transcripts.tokens import estimate_message, get_reported_tokens
-from headway.ledger.attachment import Attachment
+from headway.ledger.attachment import BINARY_TYPES, PDF, Attachment
+from headway.ledger.errors import AttachmentRefused
 from headway.ledger.events import to_json
+from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.run import Run
 from headway.ledger.text import to_storable
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
+
+METADATA_KEY: Final = "headway"
+
+
+class PlanItemFacts(TypedDict):
+    id: str
+    title: str
+    status: str
+
+
+class SubGoalFacts(TypedDict):
+    id: str
+    status: str
+    depends_on: list[str]
+    description: str
+    outcome: str
+    divergence: str | None
+
+
+class CompactionFacts(TypedDict):
+    """What a compaction did to the messages before it. Messages are named by their number in the transcript."""
+
+    shrunk_before: int  # older tool results are sent as stubs
+    noted_before: int | None  # older messages are replaced by this message; None if it replaces none
+    results: list[tuple[str, str]]  # the call and the handle of each result that the note replaces
+    scale: float  # reported tokens per estimated token, until the next response reports usage
+
+
+class Facts(TypedDict, total=False):
+    """Empty if a message, such as a refusal, states nothing that its model would have to look up in it."""
+
+    request: str  # the turn's request, repeated
+    task: str  # a sub-agent's task, without its envelope and context
+    plan: list[PlanItemFacts]  # the turn's plan
+    plan_digest: str  # changes with everything that the plan shows; missing if the message does not show all that changed
+    item_digests: dict[str, str]  # the same for each item, by id
+    compaction: CompactionFacts
+    refused_tokens: int  # the provider refused a request of this size as too long
+    guide: bool  # the message shows the workspace's AGENTS.md
+    steering: str  # a person's message to the running agent
+    returned_calls: list[str]  # the digests of quoted calls about which the message asks
+    focus: list[int]  # the todos that the context which begins here is about
+    last_call: str  # the outcome with which the turn ends after the answer to this message
+    stretch: str  # to summarise in a note
+    answer: str  # to assess
+    cut_off: str  # to summarise
+    goal: str  # to plan
+    sub_goals: list[SubGoalFacts]  # of the goal to replan or to judge
+    outcome: str  # of the sub-goal to evaluate
+
+
+def build_runtime_message(text: str, facts: Facts | None = None) -> ModelRequest:
+    return ModelRequest([UserPromptPart(text)], metadata=to_metadata(facts))
+
+
+def to_metadata(facts: Facts | None = None) -> dict[str, Any]:
+    return {METADATA_KEY: facts or {}}
+
+
+def find_facts(message: ModelMessage) -> Facts | None:
+    """Return the facts of a message from the runtime; None for a user's or a model's."""
+    metadata = message.metadata if isinstance(message, ModelRequest) else None
+    return metadata.get(METADATA_KEY) if metadata else None
+
+
+# A turn's attachments in the message that opens its run: text files as text, images and PDFs as content for models that
+# read them.
+
+
+FRAME = "ATTACHED FILE"
+IMAGE_TOKENS = 1_500
+PDF_BYTES_PER_TOKEN = 100
+TEXT_BYTES_PER_TOKEN = 3
+
+CanRead = Callable[[Attachment], bool]
+
+
+def attach(message: ModelMessage, attachments: Sequence[Attachment], can_read: CanRead | None = None) -> ModelMessage:
+    """Add the attachments to a user's message. Files that the model cannot read are only named; by default it reads all."""
+    if not attachments:
+        return message
+    assert isinstance(message, ModelRequest)
+    (part,) = message.parts
+    assert isinstance(part, UserPromptPart)
+    assert isinstance(part.content, str)
+    return replace(message, parts=[replace(part, content=to_prompt_content(part.content, attachments, can_read))])
+
+
+def to_prompt_content(text: str, attachments: Sequence[Attachment], can_read: CanRead | None = None) -> str | list[UserContent]:
+    """Return the text followed by the attachments: one text if all of them are text, otherwise a list."""
+    texts = [text]
+    content: list[UserContent] = []
+    for attachment in attachments:
+        if attachment.is_text:
+            texts.append(render_frame(attachment, escape_frames(attachment.data.decode("utf-8-sig"))))
+        elif can_read is None or can_read(attachment):
+            texts.append(render_frame(attachment))
+            content += ["\n\n".join(texts), BinaryContent(attachment.data, media_type=attachment.media_type)]
+            texts = []
+        else:
+            texts.append(render_frame(attachment, "(not shown: this model cannot read such files)"))
+    if not content:
+        return "\n\n".join(texts)
+    return [*content, "\n\n".join(texts)] if texts else content
+
+
+def render_frame(attachment: Attachment, *lines: str) -> str:
+    head = f"{format_inline(attachment.name)} ({attachment.media_type})"
+    return format_frame(FRAME, [head, *lines], f"END {FRAME}")
+
+
+def strip_attachments(text: str) -> str:
+    """Return a message's own text, without the attachments after it."""
+    return split_attachments(text)[0]
+
+
+def split_attachments(text: str) -> tuple[str, str]:
+    """Split a message into its own text and its attachments."""
+    own_text, _, attached = text.partition(f"\n\n[{FRAME}]\n")
+    return own_text, attached
+
+
+def can_model_read(model: Model, attachment: Attachment) -> bool:
+    """Whether the model may read the file, as far as its profile says. A profile that says nothing leaves it to the provider."""
+    profile = model.profile
+    if attachment.is_text:
+        return True
+    if attachment.media_type != PDF:
+        return profile.get("supports_image_input", True)
+    is_listed = PDF in profile.get("supported_document_media_types", (PDF,))
+    return profile.get("supports_document_input", True) and is_listed
+
+
+def check_readable(name: str, model: Model, attachments: Sequence[Attachment]) -> None:
+    """Raise AttachmentRefused if the model is known not to read one of the files."""
+    for attachment in attachments:
+        if not can_model_read(model, attachment):
+            raise AttachmentRefused(
+                f"The model {name} does not accept {attachment.name!r} ({attachment.media_type}). Nothing was started. "
+                "Leave the file out, or set HEADWAY_MODEL to a model that accepts it."
+            )
+
+
+def estimate_attachment_tokens(media_type: str, size: int) -> int:
+    """Estimate on the safe side how many tokens a file of this many bytes takes."""
+    if media_type == PDF:
+        return IMAGE_TOKENS + size // PDF_BYTES_PER_TOKEN
+    return IMAGE_TOKENS if media_type in BINARY_TYPES else size // TEXT_BYTES_PER_TOKEN + 1
+
+
+# Estimates of how many tokens a text takes, on the safe side.
+
+
+CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
+MOST_CHARACTERS_PER_TOKEN: Final = 6  # on average over a message
+BYTES_PER_TOKEN: Final = 2  # of digits, signs and other scripts
+LETTERS: Final = (ascii_letters + " \n").encode()
+TOKENIZER_MARGIN: Final = 1.1
+MESSAGE_TOKENS: Final = 8  # the frame of a message or part: role, names, ids
+FILE_TOKENS: Final = 1_500  # a file of which only the address is known
+
+
+@cache
+def load_tokenizer() -> Callable[[str], list[int]] | None:
+    """Load the tokenizer of the optional extra `tokens`. None if it is not installed."""
+    try:
+        from bpe_openai import get_encoding  # noqa: PLC0415  an optional extra
+    except ImportError:
+        return None
+    encode: Callable[[str], list[int]] = get_encoding("o200k_base").encode_ordinary
+    return encode
+
+
+def estimate_text(text: str) -> int:
+    """Count a text's tokens, or estimate them: three letters or spaces per token, and two bytes of anything else.
+
+    The tokenizer is OpenAI's, and other models split text into more tokens, hence the margin.
+    """
+    if tokenize := load_tokenizer():
+        return int(len(tokenize(text)) * TOKENIZER_MARGIN) + 1
+    encoded = text.encode("utf-8", "replace")
+    others = len(encoded.translate(None, LETTERS))
+    return ceil((len(encoded) - others) / CHARACTERS_PER_TOKEN) + ceil(others / BYTES_PER_TOKEN) + 1
+
+
+def estimate_message(message: ModelMessage) -> int:
+    return sum(MESSAGE_TOKENS + estimate_part(part) for part in message.parts)
+
+
+def estimate_part(part: Any) -> int:
+    content = get_content(part)
+    if isinstance(content, str):
+        return estimate_text(content)
+    if isinstance(content, dict):
+        return estimate_text(json.dumps(content, ensure_ascii=False))
+    pieces: Iterable[Any] = content if isinstance(content, list | tuple) else ()
+    return sum(estimate_text(piece) if isinstance(piece, str) else estimate_file(piece) for piece in pieces)
+
+
+def count_fewest_tokens(messages: Iterable[ModelMessage]) -> int:
+    """Count the fewest tokens that any tokenizer needs for the text of messages in a natural language or a program."""
+    contents = (get_content(part) for message in messages for part in message.parts)
+    return sum(count_characters(content) for content in contents) // MOST_CHARACTERS_PER_TOKEN
+
+
+def count_characters(content: Any) -> int:
+    pieces = content if isinstance(content, list | tuple) else [content]
+    return sum(len(piece) for piece in pieces if isinstance(piece, str))
+
+
+def get_content(part: Any) -> Any:
+    return part.args if isinstance(part, BaseToolCallPart) else getattr(part, "content", None)
+
+
+def estimate_file(content: Any) -> int:
+    return estimate_attachment_tokens(content.media_type, len(content.data)) if isinstance(content, BinaryContent) else FILE_TOKENS
+
+
+def estimate_parameters(parameters: ModelRequestParameters) -> int:
+    """Estimate the tokens of the instructions and the tool schemas."""
+    instructions = sum(estimate_text(part.content) for part in parameters.instruction_parts or ())
+    schemas = (
+        f"{tool.name}{tool.description or ''}{json.dumps(tool.parameters_json_schema)}" for tool in parameters.function_tools
+    )
+    return instructions + sum(MESSAGE_TOKENS + estimate_text(schema) for schema in schemas)
+
+
+def get_reported_tokens(response: ModelResponse) -> int:
+    """Return the tokens of a request and its response as the provider counted them; 0 if it did not."""
+    usage = response.usage
+    return usage.input_tokens + usage.output_tokens if usage.input_tokens else 0
+
+
+# The journaled messages of a run as model messages.
+
 
 INVALID_NAME_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_-]")
 NAME_LIMIT: Final = 64

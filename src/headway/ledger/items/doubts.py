@@ -1,23 +1,173 @@
-"""What speaks against a text that an agent writes, or has written, for an item."""
+"""Doubts about a small model's claim that an item is done, and the evidence in its calls that settles them."""
 
+import ast
+import json
 import re
-from collections.abc import Iterator
-from itertools import permutations
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise, permutations
 from math import isclose, prod
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.items.request_items import (
+    changes_file,
+    find_replaced_text,
     list_literals,
     list_paths,
     list_sources,
     needs_existing,
+    normalise,
     read_words,
     strip_introduction,
     to_words,
 )
-from headway.ledger.items.stated import find_stated_doubts, loses_lines
-from headway.ledger.items.work import NUMBER, Exists, MadeCall, Work, join_names, list_numbers, list_words
+from headway.ledger.items.work import (
+    NUMBER,
+    UNKNOWN_WRITE,
+    Exists,
+    MadeCall,
+    Work,
+    Write,
+    join_names,
+    list_numbers,
+    list_tokens,
+    list_words,
+)
 from headway.ledger.text import to_one_line
+
+PARSED_LIMIT: Final = 20_000  # characters
+LINE_OF: Final = re.compile(r"\bthe (first|second|third|last) line of (?:the (?:text )?(?:file )?)?(\S+)", re.IGNORECASE)
+LINES: Final = re.compile(r"\b(two|three|four|five|six|seven|eight|nine|ten|\d{1,3}) lines\b", re.IGNORECASE)
+PLACES: Final = {"first": 0, "second": 1, "third": 2, "last": -1}
+NUMBER_WORDS: Final = {
+    word: number for number, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2)
+}
+CHANGING_LINES: Final = re.compile(r"\b(?:add|append|insert|prepend|delete|remove|replace|change|keep|swap|sort)\b", re.IGNORECASE)
+ONLY_NUMBER: Final = re.compile(r"\b(?:only|just) (?:the|a|one) (?:number|result)\b|\ba plain number\b", re.IGNORECASE)
+FUNCTION: Final = re.compile(r"\bfunctions? `?([A-Za-z_]\w{0,60})`?\(")
+
+
+def find_stated_doubts(item: str, path: str, text: str, work: Work, *, is_computed: bool, is_shared: bool) -> Iterator[str]:
+    """Yield in which ways the whole text of a file differs from what its item states."""
+    yield from find_syntax_doubts(item, path, text)
+    yield from find_line_doubts(item, path, text, work)
+    yield from find_replacement_doubts(item, path, text, work, is_shared=is_shared)
+    if ONLY_NUMBER.search(item) and not NUMBER.fullmatch(text.strip()) and is_only_target(item, path):
+        yield "Write only the number."
+    elif not is_computed:
+        yield from find_lookup_doubts(item, path, text, work)
+
+
+def find_syntax_doubts(item: str, path: str, text: str) -> Iterator[str]:
+    if len(text) > PARSED_LIMIT:
+        return
+    if path.endswith(".json"):
+        value, stated = parse_json(text), find_json(item)
+        if value is INVALID:
+            yield f"{path} must be valid JSON and nothing else."
+        elif stated not in (INVALID, value) and is_only_target(item, path):
+            yield f"The content of {path} must be exactly: {json.dumps(stated, ensure_ascii=False)}"
+    if path.endswith(".py"):
+        if not is_python(text):
+            yield f"{path} must be valid Python and nothing else."
+        elif is_only_target(item, path):
+            missing = [name for name in FUNCTION.findall(item) if f"def {name}(" not in text and f"{name} =" not in text]
+            if missing:
+                yield f"{path} must define the function {missing[0]}."
+
+
+def find_line_doubts(item: str, path: str, text: str, work: Work) -> Iterator[str]:
+    if not is_only_target(item, path):
+        return
+    found = LINE_OF.search(item)
+    source = next(iter(list_paths(found[2])), "") if found else ""
+    lines = [line.strip() for line in work.contents.get(source, "").splitlines() if line.strip()]
+    place = PLACES[found[1].lower()] if found else 0
+    if found and source != path and -1 <= place < len(lines) and text.strip() != lines[place]:
+        yield f"The content of {path} must be exactly: {lines[place]}"
+    own_words = strip_introduction(item)
+    if (counted := LINES.search(own_words)) and not list_sources(item) and not CHANGING_LINES.search(own_words):
+        number = NUMBER_WORDS.get(counted[1].lower()) or int(counted[1])
+        actual = sum(bool(line.strip()) for line in text.splitlines())
+        if actual != number:
+            yield f"{path} must have {number} lines, not {actual}."
+
+
+def find_replacement_doubts(item: str, path: str, text: str, work: Work, *, is_shared: bool) -> Iterator[str]:
+    """Yield what is wrong with `replace A by B in FILE`: A is as often in the file as before, or other lines are gone."""
+    original = work.originals.get(path, "")
+    old, new = find_replaced_text(item)
+    if not old or list_paths(item) != [path] or count_occurrences(old, new) or not count_occurrences(old, original):
+        return
+    if count_occurrences(old, text) >= count_occurrences(old, original):
+        yield f"{old} is still in {path}. Replace it by {new}."
+    if not is_shared and loses_lines(item, original, text):
+        yield f"Lines that were in {path} are missing."
+
+
+def count_occurrences(words: str, text: str) -> int:
+    """Count where words stand in a text, and not only as a part of longer ones."""
+    pieces = text.split(words)
+    return sum(not (before[-1:].isalnum() or after[:1].isalnum()) for before, after in pairwise(pieces))
+
+
+def loses_lines(item: str, before: str, after: str) -> bool:
+    """Whether a replacement that the item asks for took other lines from a text."""
+    old, _ = find_replaced_text(item)
+    kept = {line.strip() for line in before.splitlines() if not old or old not in line}
+    return bool(old) and not kept <= {line.strip() for line in after.splitlines()}
+
+
+def find_lookup_doubts(item: str, path: str, text: str, work: Work) -> Iterator[str]:
+    """Yield why a single number is not that of the only line of a source which has the item's own words."""
+    sources = [source for source in list_sources(item) if source in work.contents]
+    if len(sources) != 1 or not is_only_target(item, path) or not NUMBER.fullmatch(text.strip()):
+        return
+    own_words = {word for word in list_tokens(strip_introduction(item)) if len(word) > 2} - list_tokens(" ".join(list_paths(item)))
+    names = own_words | {path.rpartition("/")[2].partition(".")[0].lower()}
+    lines = [line for line in work.contents[sources[0]].splitlines() if names & list_tokens(line)]
+    if len(lines) == 1 and text.strip() not in NUMBER.findall(lines[0]) and NUMBER.search(lines[0]):
+        yield f"{text.strip()} is not in the line of {sources[0]} that says: {lines[0].strip()}"
+
+
+def is_only_target(item: str, path: str) -> bool:
+    """Whether an item writes no other file than this."""
+    return [other for other in list_paths(item) if other not in list_sources(item)] == [path]
+
+
+INVALID: Final = object()
+
+
+def parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return INVALID
+
+
+def find_json(item: str) -> Any:
+    """Return the object or list that an item says as JSON."""
+    start = next((place for place, sign in enumerate(item) if sign in "{["), -1)
+    if start < 0:
+        return INVALID
+    try:
+        return json.JSONDecoder().raw_decode(item, start)[0]
+    except (ValueError, RecursionError):
+        return INVALID
+
+
+def is_python(text: str) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
+# What speaks against a text that an agent writes, or has written, for an item.
+
 
 SHORT_TEXT: Final = 300  # characters; the words and numbers of longer texts are not compared
 EXPRESSION: Final = re.compile(r"\d\s*[-+*/×^]\s*\d")
@@ -273,3 +423,90 @@ def strip_marks(text: str) -> str:
 
 def strip_zeros(number: str) -> str:
     return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+# What the calls of an agent prove about an item.
+
+
+# Words that say nothing about which item a change belongs to.
+COMMON: Final = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "by",
+        "for",
+        "from",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "line",
+        "of",
+        "on",
+        "only",
+        "or",
+        "replace",
+        "text",
+        "that",
+        "the",
+        "then",
+        "to",
+        "with",
+        "word",
+        "write",
+    ]
+)
+
+
+class ItemFinding(NamedTuple):
+    """What is known about an item that changes files."""
+
+    is_done: bool
+    reason: str  # for people: what was written, or what is missing
+    is_impossible: bool = False  # trying again cannot help
+
+
+def judge_item(text: str, work: Work, exists: Exists, shared: Collection[str] = ()) -> ItemFinding | None:
+    """Judge an item by its files; None if it does not ask for the change of a file, so that only the agent's word is left.
+
+    Files that are `shared` with other items prove nothing unless a change has to do with the item's own words.
+    """
+    if not changes_file(text):
+        return None
+    named = list_paths(text)
+    absent = [path for path in named if path not in work.written and not exists(path)]
+    if absent:
+        sources = [path for path in list_sources(text) if path in absent]
+        if sources:
+            return ItemFinding(is_done=False, reason=f"there is no {sources[0]}", is_impossible=True)
+        return ItemFinding(is_done=False, reason=f"{join_names(absent)} {'were' if len(absent) > 1 else 'was'} not written")
+    written = [path for path in named if path in work.written and (path not in shared or is_related(text, work.writes[path]))]
+    if not written:
+        return ItemFinding(is_done=False, reason=f"{named[-1]} was not changed")
+    for path in written:
+        doubts = find_doubts(text, "", path, work.written[path], work, exists, is_shared=path in shared)
+        doubt = next((reason for kind, reason in doubts if kind != "words"), "")
+        if doubt:
+            return ItemFinding(is_done=False, reason=f"{path} was written, but is not verified: {doubt}")
+    return ItemFinding(is_done=True, reason=f"wrote {join_names(written)}")
+
+
+def is_related(item: str, writes: list[Write]) -> bool:
+    tokens = list_tokens(item) - COMMON
+    return any(not tokens.isdisjoint(write.added or write.removed) or write == UNKNOWN_WRITE for write in writes)
+
+
+def find_item(texts: Sequence[str], arguments: Mapping[str, Any]) -> str:
+    """Find the item that a write belongs to: it names the file or one of that name, and has most in common with the new text."""
+    path = normalise(str(arguments.get("path", "")))
+    tokens = list_tokens(" ".join(str(arguments.get(name, "")) for name in ("old", "new", "content")))
+    ranks = {}
+    for text in texts:
+        named = list_paths(text)
+        if changes_file(text) and any(path == name or path.endswith(f"/{name}") for name in named):
+            ranks[text] = (path in named, path not in list_sources(text), len(tokens & list_tokens(text)))
+    return max(ranks, key=lambda text: ranks[text], default="")

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from headway.ledger.parsing.read_text import HIDDEN, list_forms
+from headway.ledger.parsing.read_calls import HIDDEN, list_forms
 
 WRIT_WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
 FENCE: Final = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)(.*)$")

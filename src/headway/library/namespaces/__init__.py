@@ -1,1 +1,1 @@
-"""The methods of the library, by what they work on. Each sends one request of the REST API through a door."""
+"""The methods of the library, by what they work on. Each sends one request of the REST API through a transport."""

@@ -3,15 +3,15 @@
 from collections.abc import AsyncIterator, Collection
 
 from headway.ledger.events import StreamedKind
-from headway.library.door import Door
+from headway.library.transport import RequestTransport
 from headway.values.turns import Event
 
 
 class Events:
     """Follows the event log."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def follow(
         self, *, kinds: Collection[StreamedKind] | StreamedKind = (), conversation_id: int | None = None, after: int | None = None
@@ -23,7 +23,7 @@ class Events:
         so.
         """
         wanted = {kinds} if isinstance(kinds, str) else set(kinds)
-        events = self._door.follow(conversation_id, after)
+        events = self._transport.follow(conversation_id, after)
         try:
             async for event in events:
                 if event.kind != "ping" and (not wanted or event.kind in wanted):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from headway.library.door import Door, drop_none
+from headway.library.transport import RequestTransport, drop_none
 from headway.values.files import File, FileVersion
 from headway.values.value import Page, decode, decode_all, decode_page
 
@@ -10,8 +10,8 @@ from headway.values.value import Page, decode, decode_all, decode_page
 class Files:
     """Lists and reads the files that agents wrote, with every version."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def list(
         self,
@@ -39,7 +39,7 @@ class Files:
             limit=limit,
             cursor=cursor,
         )
-        return decode_page(File, await self._door.send("GET /files", query=parameters), "files")
+        return decode_page(File, await self._transport.send("GET /files", query=parameters), "files")
 
     async def iterate(self, query: str = "", *, turn_id: str | None = None, goal_id: int | None = None) -> AsyncIterator[File]:
         """Iterate over all files, or those of a turn or a goal, the last written first."""
@@ -54,12 +54,12 @@ class Files:
 
     async def get(self, file_id: str) -> File:
         """Return a file, or raise NotFound."""
-        return decode(File, (await self._door.send("GET /files/{}", file_id))["file"])
+        return decode(File, (await self._transport.send("GET /files/{}", file_id))["file"])
 
     async def versions(self, file_id: str) -> tuple[FileVersion, ...]:
         """List the versions of a file, the newest first."""
-        return decode_all(FileVersion, (await self._door.send("GET /files/{}", file_id))["versions"])
+        return decode_all(FileVersion, (await self._transport.send("GET /files/{}", file_id))["versions"])
 
     async def read(self, file_id: str, version: int | None = None) -> bytes:
         """Return the content of a file: its newest version, or another one."""
-        return await self._door.download("GET /files/{}/content", file_id, query=drop_none(version=version))
+        return await self._transport.download("GET /files/{}/content", file_id, query=drop_none(version=version))

@@ -6,7 +6,7 @@ from typing import Any
 
 from headway.ledger.goal import Decision, GoalStatus
 from headway.ledger.todo import UNSET, Unset
-from headway.library.door import Door, drop_none, present
+from headway.library.transport import RequestTransport, drop_none, present
 from headway.values.goals import Goal, JournalEntry
 from headway.values.todos import Receipt
 from headway.values.value import Page, decode, decode_all, decode_page
@@ -15,8 +15,8 @@ from headway.values.value import Page, decode, decode_all, decode_page
 class Goals:
     """Sets, follows and controls goals."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def add(
         self,
@@ -39,16 +39,16 @@ class Goals:
             repository=repository,
             checks=[dict(check) for check in checks],
         )
-        return decode(Goal, (await self._door.send("POST /goals", body=body))["goal"])
+        return decode(Goal, (await self._transport.send("POST /goals", body=body))["goal"])
 
     async def get(self, goal_id: int) -> Goal:
         """Return a goal with its sub-goals, or raise NotFound."""
-        return decode(Goal, (await self._door.send("GET /goals/{}", goal_id))["goal"])
+        return decode(Goal, (await self._transport.send("GET /goals/{}", goal_id))["goal"])
 
     async def list(self, *, status: GoalStatus | None = None, limit: int = 50, cursor: str | None = None) -> Page[Goal]:
         """List goals, newest first."""
         query = drop_none(status=status, limit=limit, cursor=cursor)
-        return decode_page(Goal, await self._door.send("GET /goals", query=query), "goals")
+        return decode_page(Goal, await self._transport.send("GET /goals", query=query), "goals")
 
     async def iterate(self, *, status: GoalStatus | None = None) -> AsyncIterator[Goal]:
         """Iterate over all goals, newest first."""
@@ -63,7 +63,7 @@ class Goals:
 
     async def wait(self, goal_id: int) -> Goal:
         """Wait until a goal is over or paused, and return it. A paused one needs a decision: `pause_reason` says why."""
-        events = self._door.follow(None, None)
+        events = self._transport.follow(None, None)
         try:
             async for event in events:
                 is_news = event.kind == "ping" or (event.kind == "goal_changed" and event.data["goal"]["id"] == goal_id)
@@ -75,16 +75,16 @@ class Goals:
 
     async def journal(self, goal_id: int, *, limit: int = 50, before: int | None = None) -> tuple[JournalEntry, ...]:
         """List the latest entries of the journal, or those before a number, oldest first."""
-        answer = await self._door.send("GET /goals/{}/journal", goal_id, query=drop_none(limit=limit, before=before))
+        answer = await self._transport.send("GET /goals/{}/journal", goal_id, query=drop_none(limit=limit, before=before))
         return decode_all(JournalEntry, answer["entries"])
 
     async def receipts(self, goal_id: int) -> tuple[Receipt, ...]:
         """List what the checks of a goal found at its end, newest first."""
-        return decode_all(Receipt, (await self._door.send("GET /goals/{}/receipts", goal_id))["receipts"])
+        return decode_all(Receipt, (await self._transport.send("GET /goals/{}/receipts", goal_id))["receipts"])
 
     async def why(self, goal_id: int, sub_goal_id: int | None = None) -> str:
         """Explain why a goal or one of its sub-goals is not making progress."""
-        answer = await self._door.send("GET /why/goal/{}", goal_id, query=drop_none(sub_goal_id=sub_goal_id))
+        answer = await self._transport.send("GET /why/goal/{}", goal_id, query=drop_none(sub_goal_id=sub_goal_id))
         return str(answer["why"][-1]["text"])
 
     async def update(
@@ -105,7 +105,7 @@ class Goals:
             budget_usd=budget_usd,
             deadline=int(deadline.timestamp()) if isinstance(deadline, datetime) else deadline,
         )
-        return decode(Goal, (await self._door.send("PATCH /goals/{}", goal_id, body=body))["goal"])
+        return decode(Goal, (await self._transport.send("PATCH /goals/{}", goal_id, body=body))["goal"])
 
     async def run_again(self, goal_id: int) -> Goal:
         """Start an ended goal again, as a new goal."""
@@ -126,7 +126,7 @@ class Goals:
     async def decide(self, goal_id: int, action: Decision, note: str = "") -> Goal:
         """Decide about a paused goal. The note is read by the agents that continue."""
         body = {"action": action, "note": note}
-        return decode(Goal, (await self._door.send("POST /goals/{}/decision", goal_id, body=body))["goal"])
+        return decode(Goal, (await self._transport.send("POST /goals/{}/decision", goal_id, body=body))["goal"])
 
     async def _act(self, verb: str, goal_id: int) -> Goal:
-        return decode(Goal, (await self._door.send(f"POST /goals/{{}}/{verb}", goal_id))["goal"])
+        return decode(Goal, (await self._transport.send(f"POST /goals/{{}}/{verb}", goal_id))["goal"])

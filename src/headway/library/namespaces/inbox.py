@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 from headway.ledger.inbox import ApprovalState, QuestionState, RequestKind, RequestState
-from headway.library.door import Door, drop_none
+from headway.library.transport import RequestTransport, drop_none
 from headway.values.inbox import Approval, PersonRequest, Question
 from headway.values.value import Page, decode, decode_page
 
@@ -15,8 +15,8 @@ FOLLOWED_PAGE = 100
 class Inbox:
     """Lists, follows and answers the requests of agents: calls that need approval, and questions."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def list(
         self,
@@ -28,18 +28,18 @@ class Inbox:
     ) -> Page[PersonRequest]:
         """List requests, newest first: those that wait for a person, or those in another state. `kind` is approval or question."""
         query = drop_none(kind=kind, state=state, limit=limit, cursor=cursor)
-        return decode_page(PersonRequest, await self._door.send("GET /inbox", query=query), "requests")
+        return decode_page(PersonRequest, await self._transport.send("GET /inbox", query=query), "requests")
 
     async def get(self, request_id: int) -> PersonRequest:
         """Return a request, or raise NotFound."""
-        return decode(PersonRequest, (await self._door.send("GET /inbox/{}", request_id))["request"])
+        return decode(PersonRequest, (await self._transport.send("GET /inbox/{}", request_id))["request"])
 
     async def follow(self) -> AsyncIterator[PersonRequest]:
         """Iterate over what waits for a person, until you leave the loop: first the requests that wait already, oldest first, and
         then each one that comes. Requests that were decided elsewhere before the loop asks for them are left out."""
         known: set[int] = set()
         is_loaded = False
-        events = self._door.follow(None, None)
+        events = self._transport.follow(None, None)
         try:
             async for event in events:
                 # The first event says that the stream is open, so nothing is missed from now on.
@@ -80,53 +80,53 @@ class Inbox:
         return await self._respond(request_id, {"answer": answer})
 
     async def _respond(self, request_id: int, body: dict[str, Any]) -> PersonRequest:
-        return decode(PersonRequest, (await self._door.send("POST /inbox/{}", request_id, body=body))["request"])
+        return decode(PersonRequest, (await self._transport.send("POST /inbox/{}", request_id, body=body))["request"])
 
 
 class Approvals:
     """The approvals of the inbox, under their older name."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def list(self, *, state: ApprovalState | None = "proposed", limit: int = 50, cursor: str | None = None) -> Page[Approval]:
         """List approvals, newest first: those that wait for a decision, or those in another state (None: all)."""
         query = drop_none(state=state, limit=limit, cursor=cursor)
-        return decode_page(Approval, await self._door.send("GET /approvals", query=query), "approvals")
+        return decode_page(Approval, await self._transport.send("GET /approvals", query=query), "approvals")
 
     async def get(self, approval_id: int) -> Approval:
         """Return an approval, or raise NotFound."""
-        return decode(Approval, (await self._door.send("GET /approvals/{}", approval_id))["approval"])
+        return decode(Approval, (await self._transport.send("GET /approvals/{}", approval_id))["approval"])
 
     async def approve(
         self, approval_id: int, *, arguments: Mapping[str, Any] | None = None, reason: str = "", always: bool = False
     ) -> Approval:
         """Approve a proposed call. `arguments` replace the proposed ones. `always` adds a rule to the policy."""
         body = drop_none(decision="approve", arguments=arguments, reason=reason, always=always)
-        return decode(Approval, (await self._door.send("POST /approvals/{}", approval_id, body=body))["approval"])
+        return decode(Approval, (await self._transport.send("POST /approvals/{}", approval_id, body=body))["approval"])
 
     async def reject(self, approval_id: int, reason: str = "") -> Approval:
         """Reject a proposed call. The agent reads the reason."""
         body = {"decision": "reject", "reason": reason}
-        return decode(Approval, (await self._door.send("POST /approvals/{}", approval_id, body=body))["approval"])
+        return decode(Approval, (await self._transport.send("POST /approvals/{}", approval_id, body=body))["approval"])
 
 
 class Questions:
     """The questions of the inbox, under their older name."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def list(self, *, state: QuestionState | None = "open", limit: int = 50, cursor: str | None = None) -> Page[Question]:
         """List questions, newest first: those that wait for an answer, or those in another state (None: all)."""
         query = drop_none(state=state, limit=limit, cursor=cursor)
-        return decode_page(Question, await self._door.send("GET /questions", query=query), "questions")
+        return decode_page(Question, await self._transport.send("GET /questions", query=query), "questions")
 
     async def get(self, question_id: int) -> Question:
         """Return a question, or raise NotFound."""
-        return decode(Question, (await self._door.send("GET /questions/{}", question_id))["question"])
+        return decode(Question, (await self._transport.send("GET /questions/{}", question_id))["question"])
 
     async def answer(self, question_id: int, answer: str) -> Question:
         """Answer a question, with one of its choices if it has any."""
-        sent = await self._door.send("POST /questions/{}", question_id, body={"answer": answer})
+        sent = await self._transport.send("POST /questions/{}", question_id, body={"answer": answer})
         return decode(Question, sent["question"])

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
-from headway.library.door import Door, drop_none, join_explanation, present
+from headway.library.transport import RequestTransport, drop_none, join_explanation, present
 from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoFields, TodoFilters
 from headway.values.value import Page, decode, decode_all, decode_page
 
@@ -14,27 +14,27 @@ ListId = int | Literal["tenant"]
 class Todos:
     """Adds, lists, changes and claims todos."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: RequestTransport) -> None:
+        self._transport = transport
 
     async def add(self, subject: str, **fields: Unpack[TodoFields]) -> Todo:
         """Add a todo at the end of its list, or at a position. A conversation_id of 0 is the list of the whole tenant."""
         body = encode_fields({"subject": subject, **fields})
-        return decode(Todo, (await self._door.send("POST /todos", body=drop_none(**body)))["todo"])
+        return decode(Todo, (await self._transport.send("POST /todos", body=drop_none(**body)))["todo"])
 
     async def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
         """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
         drafts = [drop_none(**encode_fields({"subject": todo} if isinstance(todo, str) else todo)) for todo in todos]
-        return decode_all(Todo, (await self._door.send("POST /todos", body={"todos": drafts}))["todos"])
+        return decode_all(Todo, (await self._transport.send("POST /todos", body={"todos": drafts}))["todos"])
 
     async def get(self, todo_id: int) -> Todo:
         """Return a todo, or raise NotFound."""
-        return decode(Todo, (await self._door.send("GET /todos/{}", todo_id))["todo"])
+        return decode(Todo, (await self._transport.send("GET /todos/{}", todo_id))["todo"])
 
     async def list(self, *, limit: int = 50, cursor: str | None = None, **filters: Unpack[TodoFilters]) -> Page[Todo]:
         """List todos: those in progress, then pending ones by position, then ended ones, the most recent first."""
         query = drop_none(**encode_filters(filters), limit=limit, cursor=cursor)
-        return decode_page(Todo, await self._door.send("GET /todos", query=query), "todos")
+        return decode_page(Todo, await self._transport.send("GET /todos", query=query), "todos")
 
     async def iterate(self, **filters: Unpack[TodoFilters]) -> AsyncIterator[Todo]:
         """Iterate over all todos of a list, page by page."""
@@ -49,7 +49,7 @@ class Todos:
 
     async def ready(self, *, conversation_id: ListId | None = None, limit: int = 50) -> tuple[Todo, ...]:
         """List the todos that can start now: pending, with all dependencies ended."""
-        answer = await self._door.send("GET /todos/ready", query=drop_none(conversation_id=conversation_id, limit=limit))
+        answer = await self._transport.send("GET /todos/ready", query=drop_none(conversation_id=conversation_id, limit=limit))
         return decode_all(Todo, answer["todos"])
 
     async def update(
@@ -87,52 +87,52 @@ class Todos:
 
     async def delete(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> None:
         """Delete a todo for good. Todos of a turn's plan cannot be deleted, only canceled."""
-        await self._door.send("DELETE /todos/{}", todo_id, query=drop_none(lease_token=lease_token, force=force or None))
+        await self._transport.send("DELETE /todos/{}", todo_id, query=drop_none(lease_token=lease_token, force=force or None))
 
     async def claim(self, agent_id: str, *, conversation_id: int | None = None, lease_s: float = 60) -> Claim | None:
         """Lease the next ready todo to an agent, or return None if there is none. Extend the lease with `heartbeat`."""
         body = drop_none(agent_id=agent_id, conversation_id=conversation_id, lease_s=lease_s)
-        answer = await self._door.send("POST /todos/claim", body=body)
+        answer = await self._transport.send("POST /todos/claim", body=body)
         return decode(Claim, answer) if answer else None
 
     async def heartbeat(self, claim: Claim, *, lease_s: float = 60) -> Claim:
         """Extend a lease. Raises LeaseLost if another agent has claimed the todo since it expired."""
         body = {"lease_token": claim.lease.token, "lease_s": lease_s}
-        return decode(Claim, await self._door.send("POST /todos/{}/heartbeat", claim.todo.id, body=body))
+        return decode(Claim, await self._transport.send("POST /todos/{}/heartbeat", claim.todo.id, body=body))
 
     async def receipts(self, todo_id: int) -> tuple[Receipt, ...]:
         """List what the checks of a todo found, newest first."""
-        return decode_all(Receipt, (await self._door.send("GET /todos/{}/receipts", todo_id))["receipts"])
+        return decode_all(Receipt, (await self._transport.send("GET /todos/{}/receipts", todo_id))["receipts"])
 
     async def why(self, todo_id: int) -> str:
         """Explain how a todo got into its current state, one event per line. The last line says what would change it."""
-        return join_explanation(await self._door.send("GET /why/todo/{}", todo_id))
+        return join_explanation(await self._transport.send("GET /why/todo/{}", todo_id))
 
     async def verify(self, todo_id: int) -> Receipt:
         """Run the checks of a todo again. A completed todo whose checks do not pass becomes `broken`."""
-        return decode(Receipt, (await self._door.send("POST /todos/{}/verify", todo_id, is_slow=True))["receipt"])
+        return decode(Receipt, (await self._transport.send("POST /todos/{}/verify", todo_id, is_slow=True))["receipt"])
 
     async def comment(self, todo_id: int, text: str) -> Comment:
         """Comment on a todo, under the name of the caller."""
-        return decode(Comment, (await self._door.send("POST /todos/{}/comments", todo_id, body={"text": text}))["comment"])
+        return decode(Comment, (await self._transport.send("POST /todos/{}/comments", todo_id, body={"text": text}))["comment"])
 
     async def comments(self, todo_id: int, *, limit: int = 50, cursor: str | None = None) -> Page[Comment]:
         """List the comments on a todo, oldest first."""
         query = drop_none(limit=limit, cursor=cursor)
-        return decode_page(Comment, await self._door.send("GET /todos/{}/comments", todo_id, query=query), "comments")
+        return decode_page(Comment, await self._transport.send("GET /todos/{}/comments", todo_id, query=query), "comments")
 
     async def edit_comment(self, todo_id: int, comment_id: int, text: str) -> Comment:
         """Change the text of your own comment."""
-        answer = await self._door.send("PATCH /todos/{}/comments/{}", todo_id, comment_id, body={"text": text})
+        answer = await self._transport.send("PATCH /todos/{}/comments/{}", todo_id, comment_id, body={"text": text})
         return decode(Comment, answer["comment"])
 
     async def delete_comment(self, todo_id: int, comment_id: int) -> None:
         """Delete a comment for good: your own, or any with the operator scope."""
-        await self._door.send("DELETE /todos/{}/comments/{}", todo_id, comment_id)
+        await self._transport.send("DELETE /todos/{}/comments/{}", todo_id, comment_id)
 
     async def _change(self, todo_id: int, fields: Mapping[str, Any], lease_token: str | None, *, force: bool) -> Todo:
         body = {**fields, **drop_none(lease_token=lease_token, force=force or None)}
-        return decode(Todo, (await self._door.send("PATCH /todos/{}", todo_id, body=body, is_slow=True))["todo"])
+        return decode(Todo, (await self._transport.send("PATCH /todos/{}", todo_id, body=body, is_slow=True))["todo"])
 
 
 def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,9 @@
 --
 -- Every table with rows of tenants has a tenant_id. On Postgres, keys begin with it, so a tenant's rows can be copied
 -- from another database, whose ids were given out separately; where a foreign key leads to a row of the tenant, one to
--- the tenant is not needed. In SQLite's keys, ids are unique without the tenant, because storage/id_ranges.py gives them
+-- the tenant is not needed. In SQLite's keys, ids are unique without the tenant, because storage/logged_transaction.py gives them
 -- out for the whole database. Row-level security on Postgres covers every table that has the column
--- (storage/postgres/row_security.py).
+-- (storage/postgres/fence.py).
 
 -- Tenants, and the tokens with which they sign in.
 

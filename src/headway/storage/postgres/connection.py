@@ -9,10 +9,8 @@ import psycopg
 from psycopg import errors
 
 from headway.storage.clocks import Clock, wall_clock
-from headway.storage.postgres.failures import Attempts, to_headway_error
-from headway.storage.postgres.opening import check_url, open_in_turn
-from headway.storage.postgres.outage import find_outage
-from headway.storage.postgres.pooling import UNPREPARED_ERRORS, may_prepare, stop_preparing
+from headway.storage.postgres.failures import Attempts, find_outage, to_headway_error
+from headway.storage.postgres.opening import UNPREPARED_ERRORS, check_url, may_prepare, open_in_turn, stop_preparing
 from headway.storage.postgres.server_clock import ServerClock, ServerTime
 from headway.storage.postgres.transaction import (
     BEGIN,

@@ -12,8 +12,8 @@ from headway.ledger.errors import StorageError
 from headway.ledger.job import NEVER
 from headway.storage.postgres.fence import DURABLE
 from headway.storage.postgres.transaction import PostgresTransaction
-from headway.storage.stores.moves import PARKED_SCHEDULE, PARKED_TIME
-from headway.storage.stores.tenant_rows import list_tables
+from headway.storage.stores.cells import PARKED_SCHEDULE, PARKED_TIME
+from headway.storage.stores.retention import list_tables
 
 TEMPORARY: Final = "headway_arriving"
 SEQUENCE_MARGIN: Final = 1_000  # more numbers than other transactions take while a sequence is advanced

@@ -19,7 +19,7 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
 from headway.ledger.errors import CommitUncertain
-from headway.storage.postgres.pooling import UNPREPARED_ERRORS
+from headway.storage.postgres.opening import UNPREPARED_ERRORS
 from headway.storage.transaction import Query, Row
 
 INT8, FLOAT8, TEXT, BYTEA, UNKNOWN = 20, 701, 25, 17, 0

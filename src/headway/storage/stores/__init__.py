@@ -1,0 +1,1 @@
+"""The SQL, one module per aggregate."""

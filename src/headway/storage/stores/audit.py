@@ -11,7 +11,7 @@ LOCK_NAME = "headway audit"
 LIKE_SYMBOL = re.compile(r"[!%_]")
 
 
-def insert(tx: Transaction, tenant_id: int, who: str, action: str, target: str, old: str, new: str) -> None:
+def insert_audit_entry(tx: Transaction, tenant_id: int, who: str, action: str, target: str, old: str, new: str) -> None:
     tx.run(
         "INSERT INTO audit (tenant_id, at, who, action, target, old, new) VALUES (?, ?, ?, ?, ?, ?, ?)",
         tenant_id,
@@ -24,7 +24,7 @@ def insert(tx: Transaction, tenant_id: int, who: str, action: str, target: str, 
     )
 
 
-def list_newest(
+def list_newest_audit_entries(
     tx: Transaction, tenant_id: int | None, chosen: AuditFilter, before: int, limit: int, floor: int = 0
 ) -> list[AuditEntry]:
     """List the entries of a tenant, or of all (None), newest first, with a number below `before` and from `floor` on."""

@@ -115,7 +115,7 @@ class EventWindow(NamedTuple):
     start: int
 
 
-def list_newest(
+def list_newest_events(
     tx: Transaction, tenant_id: int, about: Literal["turn_id", "subject"], value: str, kinds: Sequence[str], limit: int
 ) -> EventWindow:
     """List the events of these kinds among the newest `limit` events of a turn or a subject."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from headway.ledger.events import LoggedEvent
 from headway.ledger.run import Effect
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Columns
 from headway.storage.stores.events import EVENTS
 from headway.storage.stores.memory import ENTRIES, ORIGINS
@@ -209,7 +209,7 @@ def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id
             f"""INSERT INTO memory_entries (id, conversation_id, tenant_id, {COPIED_OF_ENTRY})
                 SELECT CAST(? AS BIGINT), CAST(? AS BIGINT), tenant_id, {COPIED_OF_ENTRY} FROM memory_entries
                 WHERE tenant_id = ? AND id = ?""",
-            id_ranges.take(tx, tenant_id, "memory_entries"),
+            logged_transaction.take(tx, tenant_id, "memory_entries"),
             conversation_id,
             tenant_id,
             entry_id,

@@ -1,11 +1,11 @@
-"""SQL for goals, their sub-goals and dependencies, their journal and their planning cycles."""
+"""Rows of goals, of their sub-goals and journals, and of who pursues them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from headway.ledger.goal import DECISION_KINDS, STATUSES, Experience, Goal, GoalFilter, GoalSort, JournalEntry, SubGoal
+from headway.ledger.goal import DECISION_KINDS, STATUSES, Experience, Goal, GoalFilter, GoalSort, JournalEntry, SubGoal, SubGoalMode
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns, split_ids
 from headway.storage.transaction import Transaction
 
@@ -29,19 +29,19 @@ UPDATE_COUNTERS = """UPDATE goals SET journaled = journaled + ?, pending = pendi
 EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 
 
-def insert(tx: Transaction, goal: Goal) -> Goal:
-    return id_ranges.insert(tx, goal.tenant_id, "goals", GOALS, goal._replace(created_at=tx.now, updated_at=tx.now))
+def insert_goal(tx: Transaction, goal: Goal) -> Goal:
+    return logged_transaction.insert(tx, goal.tenant_id, "goals", GOALS, goal._replace(created_at=tx.now, updated_at=tx.now))
 
 
-def find(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
+def find_goal(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
     return GOALS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, goal_id)
 
 
-def find_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
+def find_locked_goal(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
     return GOALS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, goal_id)
 
 
-def save(tx: Transaction, goal: Goal) -> None:
+def save_goal(tx: Transaction, goal: Goal) -> None:
     tx.run(UPDATE, *GOALS.dump_changed(goal), goal.tenant_id, goal.id)
 
 
@@ -67,7 +67,7 @@ def get_sort_key(goal: Goal, sort: GoalSort) -> int:
     return {"newest": goal.id, "updated": goal.updated_at, "priority": MAX_INTEGER - goal.priority}[sort]
 
 
-def list_page(
+def list_goal_page(
     tx: Transaction, tenant_id: int, chosen: GoalFilter, limit: int, after: tuple[int, int], waiting_ids: Iterable[int] = ()
 ) -> list[Goal]:
     """List goals that come after a sort key and an id. The words of the filter are left to the caller. `waiting_ids` are goals with
@@ -122,7 +122,9 @@ class NewJournalEntry(NamedTuple):
 
 
 def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
-    new = id_ranges.insert(tx, sub_goal.tenant_id, "sub_goals", SUB_GOALS, sub_goal._replace(created_at=tx.now, updated_at=tx.now))
+    new = logged_transaction.insert(
+        tx, sub_goal.tenant_id, "sub_goals", SUB_GOALS, sub_goal._replace(created_at=tx.now, updated_at=tx.now)
+    )
     update_counters(tx, new.tenant_id, new.goal_id, entries=0, changes={"pending": 1, "in_plan": 1})
     return new.id
 
@@ -265,3 +267,46 @@ def end_cycle(tx: Transaction, tenant_id: int, goal_id: int, status: str) -> boo
         goal_id,
     )
     return row is not None
+
+
+# SQL for one step of a goal's pursuit. Each query reads a few sub-goals through an index, however many there are.
+
+
+SELECT_OF_GOAL = f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ?"
+SELECT_ACTIVE = f"""{SELECT_OF_GOAL} AND (status = 'in-progress' OR (status IN ('completed', 'failed') AND divergence IS NULL))
+    ORDER BY id"""
+SELECT_READY = f"""{SELECT_OF_GOAL} AND mode = ? AND status = 'pending' AND waits_for = 0
+    ORDER BY priority * expected_value DESC, id LIMIT ?"""
+SELECT_COMPLETED = f"{SELECT_OF_GOAL} AND status = 'completed' ORDER BY id DESC LIMIT ?"
+SELECT_DEPENDENCIES = f"""{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id IN (
+    SELECT depends_on FROM sub_goal_edges WHERE tenant_id = ? AND sub_goal_id = ?) ORDER BY id"""
+SELECT_DOUBTS = """SELECT divergence FROM sub_goals WHERE tenant_id = ? AND goal_id = ? AND judged_under = ?
+        AND divergence IN ('minor', 'major')
+    UNION ALL SELECT 'in vain' FROM sub_goals WHERE tenant_id = ? AND goal_id = ? AND status = 'pending' AND waits_in_vain > 0"""
+
+
+def list_active(tx: Transaction, goal: Goal) -> list[SubGoal]:
+    """List the sub-goals in progress and those that have ended but are not judged yet."""
+    return SUB_GOALS.all(tx, SELECT_ACTIVE, goal.tenant_id, goal.id)
+
+
+def list_ready_pursuits(tx: Transaction, goal: Goal, mode: SubGoalMode, limit: int) -> list[SubGoal]:
+    """List the pending sub-goals that wait for nothing, highest worth first."""
+    return SUB_GOALS.all(tx, SELECT_READY, goal.tenant_id, goal.id, mode, limit)
+
+
+def list_doubts(tx: Transaction, goal: Goal) -> list[str]:
+    """List the reasons to doubt the current plan: outcomes that diverged under it and sub-goals that can never start."""
+    return [str(row[0]) for row in tx.all(SELECT_DOUBTS, goal.tenant_id, goal.id, goal.plan_no, goal.tenant_id, goal.id)]
+
+
+def list_dependencies(tx: Transaction, sub_goal: SubGoal) -> list[SubGoal]:
+    """List the sub-goals that this one depends on."""
+    if not sub_goal.depends_on:
+        return []
+    return SUB_GOALS.all(tx, SELECT_DEPENDENCIES, sub_goal.tenant_id, sub_goal.tenant_id, sub_goal.id)
+
+
+def list_last_completed(tx: Transaction, goal: Goal, limit: int) -> list[SubGoal]:
+    """List the sub-goals completed last, oldest first."""
+    return SUB_GOALS.all(tx, SELECT_COMPLETED, goal.tenant_id, goal.id, limit)[::-1]

@@ -1,8 +1,8 @@
 """SQL for the rules of the guard."""
 
-from headway.ledger.guard.values import GuardRule
+from headway.ledger.guard import GuardRule
 from headway.ledger.text import count_bytes
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns
 from headway.storage.transaction import Transaction
 
@@ -16,7 +16,7 @@ def measure(rule: GuardRule) -> int:
 
 def insert_rule(tx: Transaction, tenant_id: int, rule: GuardRule) -> GuardRule:
     tx.count_stored(tenant_id, measure(rule))
-    return id_ranges.insert(tx, tenant_id, "guard_rules", RULES, rule._replace(created_at=tx.now))
+    return logged_transaction.insert(tx, tenant_id, "guard_rules", RULES, rule._replace(created_at=tx.now))
 
 
 def list_rules(tx: Transaction, tenant_id: int, folder: str) -> list[GuardRule]:

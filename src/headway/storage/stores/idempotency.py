@@ -41,7 +41,7 @@ def reserve(
     return tx.run_with_lock_timeout(wait_ms, insert, KeyBusy())
 
 
-def find(tx: Transaction, tenant_id: int, route: str, key: str) -> StoredAnswer | None:
+def find_stored_answer(tx: Transaction, tenant_id: int, route: str, key: str) -> StoredAnswer | None:
     sql = f"SELECT {ANSWERS.selected} FROM idempotency_keys WHERE tenant_id = ? AND route = ? AND key = ?"
     return ANSWERS.one(tx, sql, tenant_id, route, key)
 

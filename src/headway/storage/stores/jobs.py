@@ -1,10 +1,7 @@
-"""SQL for jobs and for the heartbeats of the processes that run them. Due times are stored by the steady clock.
-
-A statement that lets a job wait, or changes when it is due, also sets announce_at to 0: see job_announcements.py.
-"""
+"""Rows of jobs: the queue, its state, and the jobs that are announced to an external dispatcher."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headway.ledger.cursors import NEWEST
 from headway.ledger.job import NEVER, Job, JobState
@@ -26,7 +23,7 @@ IDS_PER_QUERY = 1_000  # databases limit the parameters of a statement
 ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs they started
 
 
-def insert(tx: Transaction, job: Job) -> None:
+def insert_job(tx: Transaction, job: Job) -> None:
     tx.run(INSERT, *job._replace(due_at=to_steady_time(tx, job.due_at)))
 
 
@@ -40,12 +37,12 @@ def to_steady_time(tx: Transaction, moment: int) -> int:
     return moment + tx.drift if moment < NEVER else moment
 
 
-def find(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+def find_job(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     row = tx.one(f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
     return load_job(tx, row) if row else None
 
 
-def find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+def find_locked_job(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     """Return the job, locked so that no other transaction can change it, or the run behind it, before this one ends."""
     rows = tx.fetch(build_find_locked(tx, tenant_id, job_id))[0]
     return load_job(tx, rows[0]) if rows else None
@@ -68,16 +65,16 @@ def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int
         )
 
 
-def save(tx: Transaction, job: Job) -> None:
+def save_job(tx: Transaction, job: Job) -> None:
     row = job._replace(due_at=to_steady_time(tx, job.due_at))
     tx.run(UPDATE, *JOBS.dump_changed(row), job.tenant_id, job.id)
 
 
-def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
+def delete_job(tx: Transaction, tenant_id: int, job_id: str) -> None:
     tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
 
 
-def list_page(
+def list_job_page(
     tx: Transaction,
     tenant_id: int,
     state: JobState | None,
@@ -189,7 +186,7 @@ def lock_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
     return [load_job(tx, row) for row in tx.all(sql, *job_ids)]
 
 
-def list_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
+def list_waiting_jobs(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
     """Return those of the given jobs that wait, also while other processes have locked them."""
     marks = ", ".join("?" * len(job_ids))
     rows = tx.all(f"{SELECT} WHERE id IN ({marks}) AND {WAITING_CONDITION}", *job_ids)
@@ -365,3 +362,170 @@ def has_live_process(tx: Transaction, lease_ms: int) -> bool:
 
 def delete_stale_leases(tx: Transaction, kept_ms: int) -> None:
     tx.run("DELETE FROM worker_leases WHERE beat_at < ?", read_clock(tx) - kept_ms)
+
+
+# SQL for announcing waiting jobs to an external engine that dispatches them: `announce_at` says when a job is announced
+# next.
+
+
+REPEAT_MS: Final = 8_000  # how long after its due time a job that still waits is announced again
+MAX_REPEAT_MS: Final = 60_000  # it is repeated after twice the time that the job is late, but at least this often
+# With the number itself, because both databases then use the index of this condition. Jobs that are never due are not announced.
+ANNOUNCED_CONDITION = f"{WAITING_CONDITION} AND due_at < {NEVER}"
+
+
+class UnannouncedJob(NamedTuple):
+    tenant_id: int
+    job_id: str
+    due_at: int
+    updated_at: int
+
+    def build_key(self, now: int) -> str:
+        """Identify this move of the job, and which repetition of the announcement it is."""
+        return f"{self.job_id}:{self.updated_at}:{self.due_at}:{max(0, now - self.due_at) // REPEAT_MS}"
+
+
+def find_next_time(tx: Transaction, kinds: Collection[str]) -> int | None:
+    """Return when the next job of these kinds is to be announced."""
+    marks = ", ".join("?" * len(kinds))
+    # Without the lower limit, SQLite would read the jobs in the order of their due times and sort them.
+    row = tx.one(
+        f"""SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND announce_at >= 0 AND kind IN ({marks})
+            ORDER BY announce_at LIMIT 1""",
+        *kinds,
+    )
+    return int(row[0]) - tx.drift if row else None
+
+
+def lock_unannounced(
+    tx: Transaction, kinds: Collection[str], limit: int, job_ids: Collection[str] | None = None
+) -> list[UnannouncedJob]:
+    """Lock and return jobs of these kinds that are to be announced now. Jobs locked by other processes are skipped. `job_ids`
+    restricts this to the given jobs."""
+    condition = "" if job_ids is None else f"AND id IN ({', '.join('?' * len(job_ids)) or 'NULL'})"
+    rows = tx.all(
+        f"""SELECT tenant_id, id, due_at, updated_at FROM jobs
+            WHERE {ANNOUNCED_CONDITION} AND announce_at <= ? AND kind IN ({", ".join("?" * len(kinds))}) {condition}
+            ORDER BY announce_at, due_at LIMIT ?{tx.dialect.skip_locked}""",
+        to_steady_time(tx, tx.now),
+        *kinds,
+        *(job_ids or ()),
+        limit,
+    )
+    return [UnannouncedJob(int(tenant_id), str(job_id), int(due_at) - tx.drift, int(at)) for tenant_id, job_id, due_at, at in rows]
+
+
+def mark_announced(tx: Transaction, job_ids: Sequence[str]) -> None:
+    """Record that the jobs are being announced, and when to repeat it if they still wait."""
+    now = to_steady_time(tx, tx.now)
+    tx.run(
+        f"""UPDATE jobs SET announce_at = CASE
+                WHEN due_at > ? THEN due_at + ? WHEN due_at > ? THEN ? WHEN due_at > ? THEN ? - due_at ELSE ? END
+            WHERE {WAITING_CONDITION} AND id IN ({", ".join("?" * len(job_ids))})""",
+        now,
+        REPEAT_MS,
+        now - REPEAT_MS,
+        now + REPEAT_MS,
+        now - MAX_REPEAT_MS,
+        2 * now,
+        now + MAX_REPEAT_MS,
+        *job_ids,
+    )
+
+
+def announce_again(tx: Transaction, job_ids: Sequence[str], delay_ms: int = 0) -> None:
+    """Have jobs announced again, because the dispatcher did not accept them. With a delay, others are announced before them. Jobs
+    locked by other processes are skipped, to prevent deadlocks: most of them are about to change, and the rest is repeated."""
+    marks = ", ".join("?" * len(job_ids))
+    tx.run(
+        f"""UPDATE jobs SET announce_at = ? WHERE (tenant_id, id) IN (
+                SELECT tenant_id, id FROM jobs WHERE {ANNOUNCED_CONDITION} AND id IN ({marks}){tx.dialect.skip_locked})""",
+        to_steady_time(tx, tx.now) + delay_ms,
+        *job_ids,
+    )
+
+
+def has_overlooked(tx: Transaction) -> bool:
+    """Whether a due job is to be announced later than any repetition. A process that dispatches
+    jobs itself may have made it due."""
+    now = to_steady_time(tx, tx.now)
+    sql = f"SELECT 1 FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND announce_at > ? LIMIT 1"
+    return tx.one(sql, now, now + MAX_REPEAT_MS) is not None
+
+
+def announce_overlooked(tx: Transaction) -> None:
+    """Have those jobs announced at once."""
+    now = to_steady_time(tx, tx.now)
+    tx.run(
+        f"""UPDATE jobs SET announce_at = 0 WHERE (tenant_id, id) IN (
+                SELECT tenant_id, id FROM jobs
+                WHERE {WAITING_CONDITION} AND due_at <= ? AND announce_at > ?{tx.dialect.skip_locked})""",
+        now,
+        now + MAX_REPEAT_MS,
+    )
+
+
+# SQL for the queue as a whole: what waits and runs, and the processes that work on it.
+
+
+DUE_CONDITION = "state IN ('queued', 'delayed') AND due_at <= ?"
+
+
+class JobCount(NamedTuple):
+    state: str
+    kind: str
+    number: int
+
+
+def count_by_state_and_kind(tx: Transaction, tenant_id: int) -> list[JobCount]:
+    """Count the tenant's jobs that have not ended, and its dead ones."""
+    rows = tx.all(
+        """SELECT state, kind, COUNT(*) FROM jobs WHERE tenant_id = ? AND state IN ('queued', 'running', 'delayed', 'dead')
+           GROUP BY state, kind ORDER BY state, kind""",
+        tenant_id,
+    )
+    return [JobCount(str(state), str(kind), int(count)) for state, kind, count in rows]
+
+
+def count_due(tx: Transaction, tenant_id: int) -> int:
+    row = tx.one(f"SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND {DUE_CONDITION}", tenant_id, tx.now + tx.drift)
+    return int(row[0]) if row else 0
+
+
+def find_longest_wait_ms(tx: Transaction, tenant_id: int) -> int:
+    """Return how long the tenant's job has waited that has waited longest. 0: none waits."""
+    now = tx.now + tx.drift
+    row = tx.one(f"SELECT due_at FROM jobs WHERE tenant_id = ? AND {DUE_CONDITION} ORDER BY due_at, id LIMIT 1", tenant_id, now)
+    return now - int(row[0]) if row else 0
+
+
+class Worker(NamedTuple):
+    """A process that runs jobs."""
+
+    id: str
+    silent_ms: int  # since its last heartbeat
+    started_at: int  # 0: a version that did not record it
+    slots: int  # how many jobs it runs at once
+    version: str
+    running: int  # jobs of all tenants
+
+
+def list_workers(tx: Transaction, kept_ms: int) -> list[Worker]:
+    """List the processes with a heartbeat in the last `kept_ms` milliseconds. This works across all tenants."""
+    now = read_clock(tx)
+    rows = tx.all(
+        """SELECT executor_id, beat_at, started_at, slots, version,
+                  (SELECT COUNT(*) FROM jobs WHERE state = 'running' AND owner = executor_id)
+           FROM worker_leases WHERE beat_at >= ? ORDER BY started_at, executor_id""",
+        now - kept_ms,
+    )
+    return [
+        Worker(str(name), max(0, now - int(beat_at)), int(started_at), int(slots), str(version), int(running))
+        for name, beat_at, started_at, slots, version, running in rows
+    ]
+
+
+def list_running(tx: Transaction, tenant_id: int, limit: int) -> list[Job]:
+    """List the tenant's running jobs, with the process of each."""
+    sql = f"{SELECT} WHERE tenant_id = ? AND state = 'running' ORDER BY created_at DESC, id DESC LIMIT ?"
+    return [load_job(tx, row) for row in tx.all(sql, tenant_id, limit)]

@@ -8,9 +8,9 @@ from headway.storage.transaction import Query, Row, Transaction
 LEASES = Columns(Lease)
 
 
-def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
+def find_lease(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
     rows = tx.fetch(build_find(tenant_id, todo_id))[0]
-    return load(tx, rows[0]) if rows else None
+    return load_lease(tx, rows[0]) if rows else None
 
 
 def build_find(tenant_id: int, *todo_ids: int) -> Query:
@@ -20,7 +20,7 @@ def build_find(tenant_id: int, *todo_ids: int) -> Query:
     return Query(sql, (tenant_id, *todo_ids))
 
 
-def load(tx: Transaction, row: Row) -> Lease:
+def load_lease(tx: Transaction, row: Row) -> Lease:
     lease = LEASES.load(row)
     return lease._replace(expires_at=lease.expires_at - tx.drift)
 
@@ -35,7 +35,7 @@ def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:
     )
 
 
-def delete(tx: Transaction, tenant_id: int, todo_id: int) -> None:
+def delete_lease(tx: Transaction, tenant_id: int, todo_id: int) -> None:
     tx.run("DELETE FROM leases WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
 
 

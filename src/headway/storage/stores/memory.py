@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
 from headway.ledger.text import count_bytes
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns
 from headway.storage.stores.conversations import MEMORY_IS_SHOWN
 from headway.storage.transaction import Row, Transaction
@@ -56,26 +56,26 @@ def load_entry(row: Row) -> MemoryEntry:
     return ENTRIES.load((*row[: ENTRIES.width], ORIGINS.load(row[ENTRIES.width :])))
 
 
-def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
+def insert_note(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
     """Insert an entry. The id and the times are set here."""
-    entry = entry._replace(id=id_ranges.take(tx, tenant_id, "memory_entries"), created_at=tx.now, updated_at=tx.now)
+    entry = entry._replace(id=logged_transaction.take(tx, tenant_id, "memory_entries"), created_at=tx.now, updated_at=tx.now)
     tx.run(INSERT, tenant_id, *ENTRIES.dump(entry), *entry.origin)
     tx.count_stored(tenant_id, count_bytes(entry.text))
     return entry
 
 
-def find(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
+def find_note(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
     row = tx.one(f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
     return load_entry(row) if row else None
 
 
-def find_locked(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
+def find_locked_note(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
     """Return the entry, locked so that no other transaction can change it before this one ends."""
     row = tx.one(f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, entry_id)
     return load_entry(row) if row else None
 
 
-def save(tx: Transaction, tenant_id: int, old: MemoryEntry, entry: MemoryEntry) -> None:
+def save_note(tx: Transaction, tenant_id: int, old: MemoryEntry, entry: MemoryEntry) -> None:
     """Store the fields that an edit can change."""
     tx.count_stored(tenant_id, count_bytes(entry.text) - count_bytes(old.text))
     tx.run(
@@ -90,17 +90,17 @@ def save(tx: Transaction, tenant_id: int, old: MemoryEntry, entry: MemoryEntry) 
     )
 
 
-def delete(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
+def delete_note(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
     tx.run("DELETE FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry.id)
     tx.count_stored(tenant_id, -count_bytes(entry.text))
 
 
-def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
+def list_newest_notes(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
     """List the newest entries of this conversation only."""
     return read_page(tx, ["conversation_id = ?"], [tenant_id, conversation_id], limit)
 
 
-def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
+def list_note_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
     """List entries, newest first, with an id below `before`. Those of a conversation come with the tenant-wide ones. Each of the
     two lists is read through the index, because one query for both would scan the whole tenant."""
     conditions = ["id < ?"]

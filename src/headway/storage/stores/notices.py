@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
@@ -22,12 +22,12 @@ class Notice(NamedTuple):
 NOTICES = Columns(Notice)
 
 
-def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None, url: str) -> int:
+def insert_notice(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None, url: str) -> int:
     notice = Notice(0, kind, text, turn_id, goal_id, tx.now, url)
-    return id_ranges.insert(tx, tenant_id, "notices", NOTICES, notice).id
+    return logged_transaction.insert(tx, tenant_id, "notices", NOTICES, notice).id
 
 
-def list_page(tx: Transaction, tenant_id: int, limit: int, before: int, *, is_done: bool | None = None) -> list[Notice]:
+def list_notice_page(tx: Transaction, tenant_id: int, limit: int, before: int, *, is_done: bool | None = None) -> list[Notice]:
     """List notices, newest first: all, those that are done, or those that are not."""
     condition = "" if is_done is None else "AND done_at > 0" if is_done else "AND done_at = 0"
     sql = f"SELECT {NOTICES.selected} FROM notices WHERE tenant_id = ? AND id < ? {condition} ORDER BY id DESC LIMIT ?"

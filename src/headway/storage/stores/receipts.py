@@ -3,7 +3,7 @@
 import json
 
 from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns
 from headway.storage.stores import events as event_store
 from headway.storage.stores.conversations import TODO_IS_SHOWN
@@ -12,7 +12,7 @@ from headway.storage.transaction import Transaction
 RECEIPTS = Columns(Receipt, ok=Column(decode=bool))
 
 
-def insert(tx: Transaction, tenant_id: int, draft: ReceiptDraft, override: str = "") -> Receipt:
+def insert_receipt(tx: Transaction, tenant_id: int, draft: ReceiptDraft, override: str = "") -> Receipt:
     receipt = Receipt(
         id=0,
         subject=draft.subject,
@@ -26,10 +26,10 @@ def insert(tx: Transaction, tenant_id: int, draft: ReceiptDraft, override: str =
         seq=event_store.get_last_seq(tx, tenant_id),
         at=tx.now,
     )
-    return id_ranges.insert(tx, tenant_id, "receipts", RECEIPTS, receipt)
+    return logged_transaction.insert(tx, tenant_id, "receipts", RECEIPTS, receipt)
 
 
-def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int) -> list[Receipt]:
+def list_newest_receipts(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int) -> list[Receipt]:
     sql = f"""SELECT {RECEIPTS.selected} FROM receipts WHERE tenant_id = ? AND subject = ? AND subject_id = ?
         ORDER BY id DESC LIMIT ?"""
     return RECEIPTS.all(tx, sql, tenant_id, subject, subject_id, limit)

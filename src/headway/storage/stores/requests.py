@@ -1,7 +1,7 @@
 """SQL for the requests of agents to people, and for what a turn or a goal waits for."""
 
 from headway.ledger.inbox import PersonRequest, RequestKind, RequestState
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
@@ -17,7 +17,7 @@ UPDATE = f"UPDATE requests SET {REQUESTS.assignments} WHERE tenant_id = ? AND id
 
 
 def insert_request(tx: Transaction, request: PersonRequest) -> PersonRequest:
-    return id_ranges.insert(tx, request.tenant_id, "requests", REQUESTS, request)
+    return logged_transaction.insert(tx, request.tenant_id, "requests", REQUESTS, request)
 
 
 def find(tx: Transaction, tenant_id: int, request_id: int) -> PersonRequest | None:

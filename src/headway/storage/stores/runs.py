@@ -27,12 +27,12 @@ UPDATE = f"UPDATE runs SET {RUNS.assignments} WHERE tenant_id = ? AND id = ?"
 EARLIER_TURNS_LIMIT = 1_000
 
 
-def insert(tx: Transaction, run: Run) -> bool:
+def insert_run(tx: Transaction, run: Run) -> bool:
     """Insert a run and return whether it was accepted. A conversation with a running turn accepts no second one."""
     return tx.one(INSERT, *run) is not None
 
 
-def find(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
+def find_run(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
     return RUNS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, run_id)
 
 
@@ -73,7 +73,7 @@ def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIM
     )
 
 
-def save(tx: Transaction, run: Run) -> None:
+def save_run(tx: Transaction, run: Run) -> None:
     """Save what the run's own steps change."""
     query = build_save(run)
     tx.run(query.sql, *query.parameters)
@@ -120,7 +120,7 @@ def has_branch(tx: Transaction, run: Run) -> bool:
     return row is not None
 
 
-def list_page(
+def list_run_page(
     tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: tuple[int, str] = NEWEST
 ) -> list[Run]:
     """List runs, newest first. `before` is the creation time and id of the last run of the previous page."""

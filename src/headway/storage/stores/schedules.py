@@ -2,8 +2,8 @@
 
 import json
 
-from headway.ledger.schedule import Schedule
-from headway.storage import id_ranges
+from headway.ledger.job import Schedule
+from headway.storage import logged_transaction
 from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
@@ -19,7 +19,7 @@ PUT = f"""INSERT INTO schedules ({SCHEDULES.stored}) VALUES ({SCHEDULES.marks})
 def put(tx: Transaction, tenant_id: int, name: str, timing: tuple[str, str, int], work: str, next_at: int) -> Schedule:
     """Create the schedule, or replace the timing and work of the existing one. Its history is kept."""
     new = Schedule(
-        id_ranges.take(tx, tenant_id, "schedules"),
+        logged_transaction.take(tx, tenant_id, "schedules"),
         tenant_id,
         name,
         *timing,
@@ -37,20 +37,20 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: tuple[str, str, int]
     return schedule
 
 
-def rename(tx: Transaction, schedule: Schedule, name: str) -> None:
+def rename_schedule(tx: Transaction, schedule: Schedule, name: str) -> None:
     sql = "UPDATE schedules SET name = ?, updated_at = ? WHERE tenant_id = ? AND name = ?"
     tx.run(sql, name, tx.now, schedule.tenant_id, schedule.name)
 
 
-def find(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
+def find_schedule(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
     return SCHEDULES.one(tx, f"{SELECT} WHERE tenant_id = ? AND name = ?", tenant_id, name)
 
 
-def find_locked(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
+def find_locked_schedule(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
     return SCHEDULES.one(tx, f"{SELECT} WHERE tenant_id = ? AND name = ?{tx.dialect.for_update}", tenant_id, name)
 
 
-def list_page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> list[Schedule]:
+def list_schedule_page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> list[Schedule]:
     """List schedules by name, starting after a given one."""
     return SCHEDULES.all(tx, f"{SELECT} WHERE tenant_id = ? AND name > ? ORDER BY name LIMIT ?", tenant_id, after, limit)
 
@@ -64,16 +64,16 @@ def map_conversations(tx: Transaction, tenant_id: int) -> dict[int, str]:
     return names
 
 
-def count(tx: Transaction, tenant_id: int) -> int:
+def count_schedules(tx: Transaction, tenant_id: int) -> int:
     row = tx.one("SELECT COUNT(*) FROM schedules WHERE tenant_id = ?", tenant_id)
     return int(row[0]) if row else 0
 
 
-def save(tx: Transaction, schedule: Schedule) -> None:
+def save_schedule(tx: Transaction, schedule: Schedule) -> None:
     tx.run(UPDATE, *SCHEDULES.dump_changed(schedule), schedule.tenant_id, schedule.id)
 
 
-def delete(tx: Transaction, tenant_id: int, name: str) -> bool:
+def delete_schedule(tx: Transaction, tenant_id: int, name: str) -> bool:
     return tx.one("DELETE FROM schedules WHERE tenant_id = ? AND name = ? RETURNING id", tenant_id, name) is not None
 
 

@@ -1,7 +1,7 @@
 """SQL for tenants and their access tokens."""
 
 from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token, TokenFilter
-from headway.storage import id_ranges
+from headway.storage import logged_transaction
 from headway.storage.columns import Columns
 from headway.storage.transaction import Row, Transaction
 
@@ -15,7 +15,7 @@ NOT_DEPARTED = "NOT EXISTS (SELECT 1 FROM moves WHERE moves.tenant_name = tenant
 NOT_ENDED_SESSION = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ended are no longer of interest
 
 
-def insert(tx: Transaction, name: str) -> Tenant | None:
+def insert_tenant(tx: Transaction, name: str) -> Tenant | None:
     """Insert a tenant, or return None if the name is taken."""
     tx.enter_all_tenants()
     row = tx.one(
@@ -26,11 +26,11 @@ def insert(tx: Transaction, name: str) -> Tenant | None:
     )
     tenant = load_entered(tx, row)
     if tenant:
-        id_ranges.open_range(tx, tenant.id, "events")  # so that even its first event is written without asking for a range
+        logged_transaction.open_range(tx, tenant.id, "events")  # so that even its first event is written without asking for a range
     return tenant
 
 
-def find(tx: Transaction, tenant_id: int) -> Tenant | None:
+def find_tenant(tx: Transaction, tenant_id: int) -> Tenant | None:
     return TENANTS.one(tx, f"{SELECT} WHERE id = ?", tenant_id)
 
 
@@ -50,7 +50,7 @@ def load_entered(tx: Transaction, row: Row | None) -> Tenant | None:
     return TENANTS.load(row[: TENANTS.width])
 
 
-def list_all(tx: Transaction) -> list[Tenant]:
+def list_all_tenants(tx: Transaction) -> list[Tenant]:
     """List all tenants, except those that have moved to another cell."""
     return TENANTS.all(tx, f"{SELECT} WHERE {NOT_DEPARTED} ORDER BY id")
 
@@ -61,7 +61,7 @@ def list_staying(tx: Transaction) -> list[Tenant]:
     return TENANTS.all(tx, f"{SELECT} WHERE NOT EXISTS ({moving}) ORDER BY id")
 
 
-def delete(tx: Transaction, tenant_id: int) -> None:
+def delete_tenant(tx: Transaction, tenant_id: int) -> None:
     """Delete a tenant and everything it owns."""
     tx.run("DELETE FROM tenants WHERE id = ?", tenant_id)
 
@@ -72,7 +72,7 @@ def insert_token(
     token = Token(
         0, tenant_id, label, scopes, tx.now, expires_at, last_used_at=0, revoked_at=0, session_of=session_of, replaced_by=0
     )
-    return id_ranges.insert(tx, tenant_id, "tokens", TOKENS, token, hash=digest)
+    return logged_transaction.insert(tx, tenant_id, "tokens", TOKENS, token, hash=digest)
 
 
 def is_known_token(tx: Transaction, tenant_id: int, digest: str) -> bool:

@@ -13,7 +13,7 @@ from headway.ledger.cursors import CursorCodec
 from headway.ledger.parsing.todo_fields import NO_DUE, SEPARATOR
 from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import ENDED_STATUSES, STATUSES, Status, Todo
-from headway.ledger.wording.words import has_all_words
+from headway.ledger.wording import has_all_words
 from headway.storage.stores.conversations import TODO_IS_SHOWN, TODO_LIST_IS_SHOWN
 from headway.storage.stores.todos import SELECT, TODOS
 from headway.storage.transaction import Transaction
@@ -108,7 +108,7 @@ def list_parts(tenant_id: int, selection: Selection) -> tuple[list[ListPart], tu
     return build_parts(where, len(lists), statuses), lists
 
 
-def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
+def list_todo_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
     parts, lists = list_parts(tenant_id, selection)
     first_part, *last_keys = CURSORS.decode(cursor)
     todos: list[Todo] = []
@@ -214,7 +214,7 @@ def build_ready_sql(where: str) -> str:
         ORDER BY priority, due, position, id LIMIT ?"""
 
 
-def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
+def list_ready_todos(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
     """List todos that can start, in order: pending, without open dependencies and not part of a turn's plan."""
     where, lists = select_lists(tenant_id, Selection(conversation_id, with_plans=False))
     todos: list[Todo] = []
@@ -306,7 +306,7 @@ def list_waited_for(tx: Transaction, tenant_id: int, todo_id: int) -> list[TodoS
     return [TodoSummary._make(row) for row in tx.all(sql, tenant_id, todo_id)]
 
 
-def list_waiting(tx: Transaction, tenant_id: int, todo_id: int, limit: int) -> list[TodoSummary]:
+def list_waiting_todos(tx: Transaction, tenant_id: int, todo_id: int, limit: int) -> list[TodoSummary]:
     """List the todos that wait for this one."""
     sql = f"""SELECT {SUMMARY_COLUMNS} FROM todo_edges e JOIN todos ON todos.tenant_id = e.tenant_id AND todos.id = e.todo_id
         WHERE e.tenant_id = ? AND e.depends_on = ? ORDER BY todos.id LIMIT ?"""

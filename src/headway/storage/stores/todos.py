@@ -1,4 +1,4 @@
-"""SQL for todos, and for the data stored with their lists: counters, positions and dependencies."""
+"""Rows of todos, and their positions in a list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -9,10 +9,10 @@ from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
 from headway.ledger.tenancy import PlanSource
 from headway.ledger.text import count_bytes
-from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
-from headway.storage import id_ranges
+from headway.ledger.todo import POSITION_LIMIT, Draft, Status, Todo, compute_timestamps
+from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns, split_ids
-from headway.storage.stores.board import comments
+from headway.storage.stores import board
 from headway.storage.transaction import Query, Transaction, classify_actor
 
 TODOS = Columns(
@@ -46,14 +46,14 @@ def build_append_to_list(status: Status, count: int = 1) -> str:
         RETURNING next_position - {places}"""
 
 
-def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
+def insert_todo(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     """Append a draft to its list."""
     query = build_take_positions(tenant_id, draft, classify_actor(tx))
     row = tx.one(query.sql, *query.parameters)
     assert row is not None
     todo = build_todo(draft, uuid, int(row[0]), tx.now)
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    todo = id_ranges.insert(tx, tenant_id, "todos", TODOS, todo, blocked_by=blocked_by)
+    todo = logged_transaction.insert(tx, tenant_id, "todos", TODOS, todo, blocked_by=blocked_by)
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo.id, other, tenant_id)
     tx.count_stored(tenant_id, measure(todo))
@@ -67,10 +67,10 @@ def insert_pending(
     the plan that begins with them, by default the actor."""
     positions, ids = tx.fetch(
         build_take_positions(tenant_id, drafts[0], plan_source or classify_actor(tx), len(drafts)),
-        id_ranges.build_take(tenant_id, "todos", len(drafts)),
+        logged_transaction.build_take(tenant_id, "todos", len(drafts)),
     )
     position = int(positions[0][0])
-    todo_id = int(ids[0][0]) if ids else id_ranges.take(tx, tenant_id, "todos", len(drafts))
+    todo_id = int(ids[0][0]) if ids else logged_transaction.take(tx, tenant_id, "todos", len(drafts))
     todos = [
         build_todo(draft, uuid, position + place, tx.now)._replace(id=todo_id + place)
         for place, (draft, uuid) in enumerate(zip(drafts, uuids, strict=True))
@@ -120,11 +120,11 @@ def measure(todo: Todo) -> int:
     return count_bytes(todo.subject, todo.description, todo.completion_criteria, todo.outcome, todo.checks)
 
 
-def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
+def find_todo(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     return TODOS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, todo_id)
 
 
-def find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
+def find_locked_todo(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     """Return the todo, locked so that no other transaction can change it before this one ends."""
     rows = tx.fetch(build_find_locked(tx, tenant_id, todo_id))[0]
     return TODOS.load(rows[0]) if rows else None
@@ -186,7 +186,7 @@ def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[st
     return ids
 
 
-def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Sequence[int] | None = None) -> None:
+def update_todo(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Sequence[int] | None = None) -> None:
     """Store the new values and update the counters. Dependencies are updated by `replace_edges`.
 
     `dependants` are the todos that wait for this one, if the caller has read them after it locked the todo: from then on, no other
@@ -205,13 +205,13 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Se
         update_counters(tx, tenant_id, new, {old.status: -1, new.status: 1})
 
 
-def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+def delete_todo(tx: Transaction, tenant_id: int, todo: Todo) -> None:
     if not todo.ended:
         update_blocked_by(tx, tenant_id, list_dependants(tx, tenant_id, todo.id), -1)
     update_counters(tx, tenant_id, todo, {todo.status: -1})
     tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
     tx.count_stored(tenant_id, -measure(todo))
-    comments.delete_all(tx, tenant_id, todo.id)
+    board.delete_all(tx, tenant_id, todo.id)
 
 
 def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:
@@ -361,3 +361,50 @@ def build_list_dependants(tenant_id: int, *todo_ids: int) -> Query:
 def update_blocked_by(tx: Transaction, tenant_id: int, dependants: Iterable[int], step: int) -> None:
     for dependant in dependants:
         tx.run("UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id = ?", step, tenant_id, dependant)
+
+
+# SQL for the order of a list of todos: which ones are beside a place, and how room is made in a long list.
+
+
+SPREAD_LIMIT = 50_000  # how many todos may move at once
+
+
+def build_list_condition(todo: Todo) -> tuple[str, tuple[int | str, ...]]:
+    """Build the condition for the pending todos of a todo's list, without that todo. It follows that on the tenant."""
+    where = "conversation_id = ? AND status = 'pending' AND completed_at = 0 AND id <> ?"
+    if todo.turn_id is None:
+        return f"{where} AND turn_id IS NULL", (todo.conversation_id, todo.id)
+    return f"{where} AND turn_id = ?", (todo.conversation_id, todo.id, todo.turn_id)
+
+
+def find_position_before(tx: Transaction, tenant_id: int, todo: Todo, place: tuple[int, int]) -> int | None:
+    """Return the position of the last todo of the list before a (position, id)."""
+    where, values = build_list_condition(todo)
+    sql = f"""SELECT position FROM todos WHERE tenant_id = ? AND {where} AND (position, id) < (?, ?)
+        ORDER BY position DESC, id DESC LIMIT 1"""
+    row = tx.one(sql, tenant_id, *values, *place)
+    return int(row[0]) if row else None
+
+
+def find_position_after(tx: Transaction, tenant_id: int, todo: Todo, place: tuple[int, int]) -> int | None:
+    """Return the position of the first todo of the list after a (position, id)."""
+    where, values = build_list_condition(todo)
+    sql = f"SELECT position FROM todos WHERE tenant_id = ? AND {where} AND (position, id) > (?, ?) ORDER BY position, id LIMIT 1"
+    row = tx.one(sql, tenant_id, *values, *place)
+    return int(row[0]) if row else None
+
+
+def spread(tx: Transaction, tenant_id: int, todo: Todo, position: int, gap: int) -> dict[int, int]:
+    """Move all todos of the list from a position on by a gap, in one statement. Returns their new positions."""
+    where, values = build_list_condition(todo)
+    sql = f"SELECT COUNT(*), MAX(position) FROM todos WHERE tenant_id = ? AND {where} AND position >= ?"
+    counted = tx.one(sql, tenant_id, *values, position)
+    assert counted is not None
+    count, last = int(counted[0]), int(counted[1] or 0) + gap
+    if count > SPREAD_LIMIT or last > POSITION_LIMIT:
+        raise Invalid(f"{count:,} todos would have to move; choose a place closer to the end.")
+    sql = f"""UPDATE todos SET position = position + ?, updated_at = ? WHERE tenant_id = ? AND {where} AND position >= ?
+        RETURNING id, position"""
+    rows = tx.all(sql, gap, tx.now, tenant_id, *values, position)
+    reserve_positions(tx, tenant_id, todo, last)
+    return {int(todo_id): int(moved_to) for todo_id, moved_to in rows}

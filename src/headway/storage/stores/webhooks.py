@@ -25,34 +25,34 @@ class StoredSecret(NamedTuple):
         return f"StoredSecret(ends_at={self.ends_at})"
 
 
-def insert(tx: Transaction, webhook: Webhook, secrets: list[StoredSecret]) -> None:
+def insert_webhook(tx: Transaction, webhook: Webhook, secrets: list[StoredSecret]) -> None:
     tx.run(INSERT, *webhook, json.dumps(secrets))
 
 
-def find(tx: Transaction, tenant_id: int, webhook_id: str) -> Webhook | None:
+def find_webhook(tx: Transaction, tenant_id: int, webhook_id: str) -> Webhook | None:
     return WEBHOOKS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, webhook_id)
 
 
-def find_locked(tx: Transaction, tenant_id: int, webhook_id: str) -> Webhook | None:
+def find_locked_webhook(tx: Transaction, tenant_id: int, webhook_id: str) -> Webhook | None:
     return WEBHOOKS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, webhook_id)
 
 
-def list_page(tx: Transaction, tenant_id: int, limit: int, before: tuple[int, str] = NEWEST) -> list[Webhook]:
+def list_webhook_page(tx: Transaction, tenant_id: int, limit: int, before: tuple[int, str] = NEWEST) -> list[Webhook]:
     """List webhooks, newest first. `before` is the creation time and id of the last one of the previous page."""
     sql = f"{SELECT} WHERE tenant_id = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?"
     return WEBHOOKS.all(tx, sql, tenant_id, *before, limit)
 
 
-def count(tx: Transaction, tenant_id: int) -> int:
+def count_webhooks(tx: Transaction, tenant_id: int) -> int:
     row = tx.one("SELECT COUNT(*) FROM webhooks WHERE tenant_id = ?", tenant_id)
     return int(row[0]) if row else 0
 
 
-def save(tx: Transaction, webhook: Webhook) -> None:
+def save_webhook(tx: Transaction, webhook: Webhook) -> None:
     tx.run(UPDATE, *WEBHOOKS.dump_changed(webhook), webhook.tenant_id, webhook.id)
 
 
-def delete(tx: Transaction, tenant_id: int, webhook_id: str) -> None:
+def delete_webhook(tx: Transaction, tenant_id: int, webhook_id: str) -> None:
     tx.run("DELETE FROM webhooks WHERE tenant_id = ? AND id = ?", tenant_id, webhook_id)
 
 

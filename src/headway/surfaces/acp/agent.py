@@ -11,20 +11,22 @@ import sys
 from typing import Any, Final
 
 from headway import __version__
-from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.actions.history import timeline
 from headway.actions.history.timeline import TimelineView
-from headway.actions.people import inbox, waiting
-from headway.assembly import Headway
+from headway.actions.installation import halts
+from headway.actions.runs import inbox, jobs, runs, waiting
+from headway.actions.todos import conversations
+from headway.actions.turns import turns, views
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.tenancy import Conversation
+from headway.process.assembly import Headway
 from headway.settings import Settings
 from headway.storage.transaction import Transaction, act_as
 from headway.surfaces.acp.content import Prompt, build_chunk, build_plan, build_updates, parse_prompt
 from headway.surfaces.acp.rpc import LINE_LIMIT, Params, RpcConnection
 from headway.surfaces.acp.turns import SENDER, EditorTurn, FoundTurn
-from headway.surfaces.http.turn_events import TurnEventTranslator, WaitingItem
+from headway.surfaces.turn_events import TurnEventTranslator, WaitingItem
 
 PROTOCOL_VERSION: Final = 1
 REPLAYED_ENTRIES: Final = 500
@@ -71,7 +73,7 @@ class EditorAgent:
         conversation = await self.database.write(lambda tx: conversations.open_in_folder(tx, self.tenant_id, folder, key))
         self.sessions[key] = conversation
         view = TimelineView(self.headway.settings.limits, self.headway.live_text, REPLAYED_ENTRIES)
-        shown = await self.database.read(lambda tx: timeline.show(tx, self.tenant_id, conversation.id, view))
+        shown = await self.database.read(lambda tx: timeline.show_timeline(tx, self.tenant_id, conversation.id, view))
         translator = TurnEventTranslator()
         for entry in shown["entries"]:
             kind, data = entry["kind"], entry["data"]
@@ -136,8 +138,8 @@ class EditorAgent:
                 inbox.answer(tx, tenant_id, question.id, prompt.text, SENDER)
             else:
                 halts.check(tx)
-                self.headway.engine.recover(tx, [one.id for one in runs.list_page(tx, tenant_id, run.turn_id, 500)])
-            turn = self.build_turn(tx, conversation, jobs.get(tx, tenant_id, run.id))
+                self.headway.engine.recover(tx, [one.id for one in runs.list_runs(tx, tenant_id, run.turn_id, 500)])
+            turn = self.build_turn(tx, conversation, jobs.get_job(tx, tenant_id, run.id))
             for one in waiting.list_by_turn(tx, tenant_id, turn.turn_id):
                 turn.translator.waiting[one.kind, one.id] = WaitingItem(f"{turn.turn_id}:{one.kind}-{one.id}", one.as_item())
             return turn, question is not None

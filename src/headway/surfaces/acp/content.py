@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from headway.ledger.attachment import Attachment, build_attachment, decode_base64
 from headway.ledger.errors import Invalid
 from headway.ledger.text import to_one_line
-from headway.surfaces.http.turn_events import (
+from headway.surfaces.turn_events import (
     QuestionAnswered,
     QuestionAsked,
     TextAppended,

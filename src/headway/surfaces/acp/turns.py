@@ -4,18 +4,20 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from headway.actions import halts, jobs, run_ends, runs, turns
-from headway.actions.people import inbox
-from headway.actions.people.inbox import ApprovalDecision
-from headway.assembly import Headway
-from headway.feed_channel import TENANT_MOVED, FeedReader
+from headway.actions.engine import run_ends
+from headway.actions.installation import halts
+from headway.actions.runs import inbox, jobs, runs
+from headway.actions.runs.inbox import ApprovalDecision
+from headway.actions.turns import turns
+from headway.feed import TENANT_MOVED, FeedReader
 from headway.ledger.errors import Closed, Conflict, Halted, TurnEnded, TurnFailed, WrongCell
 from headway.ledger.job import Job
 from headway.ledger.tenancy import Conversation
+from headway.process.assembly import Headway
 from headway.storage.transaction import Transaction, act_as
 from headway.surfaces.acp.content import build_call, build_chunk, build_updates
 from headway.surfaces.acp.rpc import RefusedByClient, RpcConnection
-from headway.surfaces.http.turn_events import (
+from headway.surfaces.turn_events import (
     ItemKey,
     SideEvent,
     TurnCanceled,
@@ -160,14 +162,14 @@ class EditorTurn:
             self.headway.engine.take(self.job)
             return
         self.headway.engine.adopt(self.job.id)
-        while (await self.database.read(lambda tx: jobs.get(tx, self.tenant_id, self.job.id))).state == "running":
+        while (await self.database.read(lambda tx: jobs.get_job(tx, self.tenant_id, self.job.id))).state == "running":
             await asyncio.sleep(ORPHAN_POLL_S)
             if await self.database.write(self._recover):
                 self.headway.engine.nudge()
                 return
 
     def _recover(self, tx: Transaction) -> int:
-        agents = runs.list_page(tx, self.tenant_id, self.turn_id, 500)
+        agents = runs.list_runs(tx, self.tenant_id, self.turn_id, 500)
         return self.headway.engine.recover(tx, [run.id for run in agents])
 
     async def _leave_when_halted(self, reader: FeedReader) -> None:

@@ -1,13 +1,18 @@
-"""Parameter types shared by several commands: ids, statuses, durations and amounts of money."""
+"""Arguments and options that several commands have."""
 
 import json
+import os
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
+from headway.ledger.check import Check
 from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.parsing.todo_fields import FIELDS, check_label, parse_due, parse_priority, parse_words
+from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, parse_status
 
@@ -118,3 +123,103 @@ def fork_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+# The options with which commands take checks.
+
+
+NAMES = ("check_commands", "check_files", "check_json", "in_workspace")
+
+
+def check_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for checks. `read_checks` turns their values into definitions."""
+    options = (
+        click.option(
+            "--check-command",
+            "check_commands",
+            multiple=True,
+            metavar="CMD",
+            help="Require that this shell command succeeds in this folder (repeatable).",
+        ),
+        click.option(
+            "--check-file",
+            "check_files",
+            multiple=True,
+            metavar="PATH[~TEXT]",
+            help="Require that this file exists in this folder and contains TEXT (repeatable).",
+        ),
+        click.option("--check", "check_json", multiple=True, metavar="JSON", help="Require a check of any kind (repeatable)."),
+        click.option("--workspace", "in_workspace", is_flag=True, help="Check the tenant's workspace instead of this folder."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_checks(fields: dict[str, Any]) -> list[Check]:
+    """Take the values of these options out of a command's fields, and return the definitions.
+
+    Commands and files refer to the current folder, which the check records, unless `--workspace` is given. JSON is taken as it is.
+    """
+    commands, files, documents, in_workspace = (fields.pop(name) for name in NAMES)
+    if in_workspace and not commands and not files:
+        raise click.UsageError("--workspace goes with --check-command or --check-file.")
+    place = {} if in_workspace else {"folder": os.getcwd()}
+    checks: list[Check] = [{"kind": "command", "run": command, **place} for command in commands]
+    for file in files:
+        path, _, text = file.partition("~")
+        checks.append({"kind": "file", "path": path, **({"contains": text} if text else {}), **place})
+    return [*checks, *map(parse_check_json, documents)]
+
+
+def parse_check_json(document: str) -> Check:
+    try:
+        parsed = json.loads(document)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise Invalid('--check must be one JSON object, such as {"kind": "command", "run": "pytest -q"}.')
+    return parsed
+
+
+# The options for the fields of todos that all surfaces share: --priority, --due and --label.
+
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def field_options(command: Command) -> Command:
+    """Add the options of a command that adds or changes todos."""
+    for field in reversed(FIELDS):
+        more = " (repeatable)" if field.is_list else ""
+        text = f"{field.meaning}{more}."
+        command = click.option(f"--{field.word}", multiple=field.is_list, metavar=field.metavar, help=text)(command)
+    return command
+
+
+def read_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the fields out of the options, and parse those that were given."""
+    given = [(field, options.pop(field.word)) for field in FIELDS]
+    words = [(field.word, value) for field, values in given for value in (values if field.is_list else [values])]
+    return parse_words((word, value) for word, value in words if value is not None)
+
+
+def field_filters(command: Command) -> Command:
+    """Add the options of a command that lists todos."""
+    command = click.option("--overdue", is_flag=True, help="Only open todos whose time has passed.")(command)
+    command = click.option("--due-before", metavar="TIME", help="Only todos that are due before this time.")(command)
+    command = click.option(
+        "--label", "labels", multiple=True, metavar="TEXT", help="Only with this label (repeatable: all of them)."
+    )(command)
+    return click.option("--priority", metavar="WORD", help="Only of this priority.")(command)
+
+
+def read_filters(options: dict[str, Any]) -> Callable[[Selection, int], Selection]:
+    """Return the function that narrows a selection at a time."""
+    return partial(
+        Selection.narrow,
+        priority=None if options["priority"] is None else parse_priority(options["priority"]),
+        labels=tuple(map(check_label, options["labels"])),
+        due_before=None if options["due_before"] is None else parse_due(options["due_before"]),
+        overdue=options["overdue"],
+    )

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from headway import settings
-from headway.actions import conversations
-from headway.actions.access import tenants
+from headway.actions.installation import tenants
+from headway.actions.todos import conversations
 from headway.ledger import text
 from headway.ledger.errors import (
     BadDocument,
@@ -114,8 +114,7 @@ class Invocation:
 
     def open_other_cell(self, tenant: str, error: NotFound | WrongCell) -> DirectDatabase:
         """Open the database of the cell that has the tenant, or raise the error if the directory does not know it."""
-        from headway.cells.directory import open_cell  # noqa: PLC0415  only if the tenant is not here
-        from headway.cells.whereabouts import find_elsewhere  # noqa: PLC0415
+        from headway.cells.directory import find_elsewhere, open_cell  # noqa: PLC0415  only if the tenant is not here
 
         cell, self.loaded_settings = find_elsewhere(self.settings(), tenant, error)
         self.cell = cell.name

@@ -42,7 +42,7 @@ def ask_every_cell(invocation: Invocation, work: CellWork[T]) -> list[CellAnswer
     if settings.directory_url:
         return ask_directory(invocation, work)
     with invocation.database() as database:
-        known = [] if is_sqlite(settings.database_url) else database.read(cells.list_all)
+        known = [] if is_sqlite(settings.database_url) else database.read(cells.list_all_cells)
         if not cells.is_directory(known):
             return ask_database(database, known, work)
     return ask_directory(invocation, work)
@@ -72,7 +72,7 @@ def ask_directory(invocation: Invocation, work: CellWork[T]) -> list[CellAnswer[
 def ask_without_directory(invocation: Invocation, work: CellWork[T], outage: StorageError) -> list[CellAnswer[T]]:
     """Run work in the own cell, because no other one can be found while the directory is down."""
     with invocation.database() as database:
-        known = database.read(cells.list_all)
+        known = database.read(cells.list_all_cells)
         own = [CellAnswer(cell.name, work(cell, database)) for cell in known if cell.is_self]
         if not own:
             raise outage

@@ -1,18 +1,358 @@
-"""Shows the pursuit of a goal live: journal entries as they are written and, on a terminal, the plan below them."""
+"""Goals in the terminal: the graph of sub-goals, and a goal followed live."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
+from headway.actions.goals import views
+from headway.actions.inspection.sentences import describe_entry
+from headway.actions.installation import halts
+from headway.actions.runs import jobs, runs, waiting
+from headway.feed import TENANT_MOVED, FeedEvent
+from headway.ledger.errors import StorageError, WrongCell
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli import goal_drawing as drawing
-from headway.surfaces.cli.render import build_console, close_live, is_terminal, print_above
+from headway.process.assembly import Headway
+from headway.settings import Settings
+from headway.storage.retry import StorageRetry
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.context import Invocation
+from headway.surfaces.cli.render import (
+    PROOF_MARKS,
+    build_console,
+    close_live,
+    format_age,
+    format_check,
+    format_time,
+    is_terminal,
+    print_above,
+)
+from headway.surfaces.cli.tables import cut_at_word
+from headway.surfaces.cli.turn_view import describe_changes
+from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+    from rich.text import Text
+
+# Each status has its own symbol, so that no meaning depends on colour alone.
+GOAL_MARKS = {"active": "▶", "paused": "‖", "completed": "✔", "abandoned": "✕"}
+GOAL_STYLES = {"active": "bold cyan", "paused": "bold yellow", "completed": "bold green", "abandoned": "dim"}
+SUB_GOAL_MARKS = {"pending": "○", "in-progress": "▶", "completed": "✔", "failed": "✕", "skipped": "⤼"}
+SUB_GOAL_STYLES = {"pending": "", "in-progress": "bold cyan", "completed": "green", "failed": "red", "skipped": "dim"}
+DIVERGENCE_LABELS = {"minor": "minor divergence", "major": "major divergence"}
+BAR_WIDTH = 20
+LAST_ENTRIES = 5
+MAX_NAMED_DEPENDENCIES = 4
+MIN_DESCRIPTION_WIDTH = 24  # columns
+MAX_BRANCH_WIDTH = 24  # columns
+
+
+class StyledLine(NamedTuple):
+    """A line of styled parts, with optional text aligned to its right end."""
+
+    parts: tuple[tuple[str, str], ...]
+    right: str = ""
+    may_wrap: bool = False
+
+    def plain(self) -> str:
+        text = "".join(text for text, _ in self.parts)
+        return f"{text}  {self.right}".rstrip()
+
+    def styled(self, width: int) -> "Text":
+        """Render the line, truncated to `width` columns unless it may wrap. The text on the right is never truncated."""
+        from rich.text import Text  # noqa: PLC0415  only needed on a terminal
+
+        line = Text.assemble(*self.parts, overflow="ellipsis")
+        if self.right:
+            cut_line_at_word(line, max(width - len(self.right) - 2, MIN_DESCRIPTION_WIDTH))
+            line.append(f"  {self.right}", "dim")
+        return line
+
+
+def cut_line_at_word(line: "Text", width: int) -> None:
+    """Fit a styled line into a number of columns: cut it after the last word that fits, or fill it up with spaces."""
+    if line.cell_len > width:
+        kept = cut_at_word(line.plain, width).removesuffix("…")
+        line.right_crop(len(line.plain) - len(kept))
+        line.append("…")
+    line.pad_right(width - line.cell_len)
+
+
+def print_goal(goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
+    """Print a goal's header, its plan and its latest journal entries."""
+    print_lines([*render_header(goal), *render_plan(goal), *render_journal(entries)])
+
+
+def print_goal_end(goal: dict[str, Any]) -> None:
+    """Print the final state of a goal after its live view has closed."""
+    if is_terminal():
+        print_lines([*render_header(goal), *render_plan(goal)])
+    else:
+        print_lines([render_goal_line(goal), *(render_pause(goal) if goal["status"] == "paused" else ())])
+
+
+def print_goals(goals: Sequence[dict[str, Any]], *, more: bool) -> None:
+    print_lines([render_goal_line(goal) for goal in goals])
+    if not goals:
+        click.echo("no goals")
+    elif more and is_terminal():
+        build_console().print("… more: use --limit N", style="dim")
+
+
+def print_lines(lines: Sequence[StyledLine]) -> None:
+    if not is_terminal():
+        for line in lines:
+            click.echo(line.plain())
+        return
+    screen = build_console()
+    for line in lines:
+        screen.print(line.styled(screen.width), no_wrap=not line.may_wrap)
+
+
+# A goal
+
+
+def render_goal_line(goal: dict[str, Any]) -> StyledLine:
+    status = goal["status"]
+    style = GOAL_STYLES[status]
+    tag = f"#{goal['id']} [{status}{format_wait_for_person(goal)}] "
+    parts = ((f"{GOAL_MARKS[status]} ", style), (tag, "dim"), (to_one_line(goal["description"]), style))
+    return StyledLine(parts, f"{format_done(goal)}  {format_money(goal['cost_usd'])}")
+
+
+def format_wait_for_person(goal: dict[str, Any]) -> str:
+    """Name what the goal waits for a person for: `, waits for approval #3`. Empty if it does not."""
+    wait = goal.get("waiting_for")
+    return f", waits for {wait['kind']} #{wait['id']}" if wait else ""
+
+
+def format_done(goal: dict[str, Any]) -> str:
+    progress = goal["progress"]
+    return f"{progress['done']}/{progress['in_plan']}" if progress["in_plan"] else "no plan"
+
+
+def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
+    status = goal["status"]
+    style = GOAL_STYLES[status]
+    yield StyledLine(
+        ((f"{GOAL_MARKS[status]} goal #{goal['id']} ", style), (to_one_line(goal["description"]), "bold")), may_wrap=True
+    )
+    yield StyledLine(
+        (
+            ("  ", ""),
+            (status, style),
+            (format_wait_for_person(goal), "yellow"),
+            (f"  {format_progress_bar(goal)}", ""),
+            (f"  {format_spending(goal)}  {format_replans(goal)}", "dim"),
+        ),
+        may_wrap=True,
+    )
+    facts = [
+        ("done when", goal["success_criteria"]),
+        ("proof", PROOF_MARKS[goal["proof"]]),
+        *(("check", format_check(check)) for check in goal["checks"]),
+        ("evidence", goal["evidence"]),
+        ("priority", str(goal["priority"])),
+        ("deadline", format_time(goal["deadline"] * 1000)),
+        ("set", format_time(goal["created_at"] * 1000)),
+        ("ended", format_time(goal["ended_at"] * 1000)),
+        ("branch", describe_changes(goal["changes"]) if goal.get("changes") else ""),
+    ]
+    yield from (StyledLine(((f"  {name:<9} ", "dim"), (to_one_line(value), "")), may_wrap=True) for name, value in facts if value)
+    if status == "abandoned" and goal["pause_reason"]:
+        yield StyledLine((("  because   ", "dim"), (to_one_line(goal["pause_reason"]), "")), may_wrap=True)
+    if status == "paused":
+        yield from render_pause(goal)
+    if goal.get("waiting_for"):
+        yield StyledLine((("  next      ", "dim"), (f"{waiting.advise(**goal['waiting_for'])}.", "")), may_wrap=True)
+
+
+def render_pause(goal: dict[str, Any]) -> Iterator[StyledLine]:
+    """Show why the goal is paused and what the operator can do next."""
+    yield StyledLine((("  because   ", "dim"), (to_one_line(goal["pause_reason"] or ""), "yellow")), may_wrap=True)
+    yield StyledLine((("  next      ", "dim"), (describe_next_action(goal["id"], goal["pause_kind"]), "")), may_wrap=True)
+
+
+def describe_next_action(goal_id: int, kind: str | None) -> str:
+    """Name the commands with which a paused goal continues."""
+    decide = f"`headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
+    match kind:
+        case "budget":
+            return "To resume it now, raise the limit with `PUT /v1/costs`."
+        case "operator" | "fault":
+            return f"Resume it with `headway goal resume {goal_id}`."
+        case "goal_budget":
+            return f"Raise its budget with `headway goal edit {goal_id} --budget USD`, or decide: {decide}"
+        case "deadline":
+            return f"Set another deadline with `headway goal edit {goal_id} --deadline 6h`, or decide: {decide}"
+    return f"It needs a decision: {decide}"
+
+
+def format_progress_bar(goal: dict[str, Any]) -> str:
+    progress = goal["progress"]
+    total, done = progress["in_plan"], progress["done"]
+    if not total:
+        return "no plan yet"
+    full = BAR_WIDTH * done // total
+    failed = f", {progress['failed']} failed" if progress["failed"] else ""
+    return f"{'█' * full}{'░' * (BAR_WIDTH - full)} {done} of {total} done{failed}"
+
+
+def format_spending(goal: dict[str, Any]) -> str:
+    return format_money(goal["cost_usd"]) + (f" of ${goal['budget_usd']:.2f}" if goal["budget_usd"] else "")
+
+
+def format_replans(goal: dict[str, Any]) -> str:
+    return f"replans {goal['replan_count']}/{goal['replan_limit']}"
+
+
+def format_money(dollars: float) -> str:
+    return f"${dollars:.4f}"
+
+
+# Its sub-goals
+
+
+class TreeRow(NamedTuple):
+    sub_goal: dict[str, Any]
+    prefix: str  # the branches that lead to the sub-goal
+    below: str  # the branches that continue past it to the rows below
+
+
+def render_plan(goal: dict[str, Any]) -> Iterator[StyledLine]:
+    current = [sub_goal for sub_goal in goal["sub_goals"] if not sub_goal["superseded_by"]]
+    earlier = [sub_goal for sub_goal in goal["sub_goals"] if sub_goal["superseded_by"]]
+    yield from render_tree(f"plan {goal['plan_no']}", current)
+    yield from render_tree("replaced by a later plan", earlier)
+
+
+def render_tree(heading: str, sub_goals: Sequence[dict[str, Any]]) -> Iterator[StyledLine]:
+    if sub_goals:
+        yield StyledLine(())
+        yield StyledLine(((heading, "dim"),))
+    for sub_goal, branches, below in build_tree(sub_goals):
+        yield render_sub_goal(sub_goal, branches)
+        remark = describe_deviation(sub_goal)
+        if remark:
+            yield StyledLine(((f"{below}  ", "dim"), (to_one_line(remark), "dim")))
+
+
+def render_sub_goal(sub_goal: dict[str, Any], branches: str) -> StyledLine:
+    style = SUB_GOAL_STYLES[sub_goal["status"]]
+    parts = (
+        (branches, "dim"),
+        (f"{SUB_GOAL_MARKS[sub_goal['status']]} #{sub_goal['id']} ", style),
+        (to_one_line(sub_goal["title"]), style),
+    )
+    return StyledLine(
+        parts,
+        "  ".join(
+            filter(
+                None,
+                (format_other_dependencies(sub_goal), format_working_time(sub_goal), format_agent(sub_goal), format_cost(sub_goal)),
+            )
+        ),
+    )
+
+
+def format_other_dependencies(sub_goal: dict[str, Any]) -> str:
+    """Name the dependencies of a sub-goal other than its parent in the tree."""
+    other_ids = sorted(sub_goal["depends_on"])[:-1]
+    more = f" and {len(other_ids) - MAX_NAMED_DEPENDENCIES} more" if len(other_ids) > MAX_NAMED_DEPENDENCIES else ""
+    return f"also after {', '.join(f'#{number}' for number in other_ids[:MAX_NAMED_DEPENDENCIES])}{more}" if other_ids else ""
+
+
+def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
+    """Arrange sub-goals as a tree, each below the newest of its dependencies. The other dependencies are named on its line."""
+    known = {sub_goal["id"] for sub_goal in sub_goals}
+    children_of: dict[int, list[dict[str, Any]]] = {}
+    for sub_goal in sub_goals:
+        children_of.setdefault(max((number for number in sub_goal["depends_on"] if number in known), default=0), []).append(
+            sub_goal
+        )
+    rows: list[TreeRow] = []
+    stack = [(node, "", "") for node in reversed(children_of.get(0, []))]
+    while stack:
+        node, branches, past = stack.pop()
+        children = children_of.pop(node["id"], [])
+        rows.append(TreeRow(node, clip_prefix(branches), clip_prefix(f"{past}{'│ ' if children else '  '}")))
+        last = children[-1:]
+        stack += [
+            (child, f"{past}{'└' if [child] == last else '├'}─", f"{past}{'  ' if [child] == last else '│ '}")
+            for child in reversed(children)
+        ]
+    return rows
+
+
+def clip_prefix(branches: str) -> str:
+    """Shorten the branches of a deep tree, so that they do not push the descriptions off the screen."""
+    return branches if len(branches) <= MAX_BRANCH_WIDTH else f"…{branches[1 - MAX_BRANCH_WIDTH :]}"
+
+
+def describe_deviation(sub_goal: dict[str, Any]) -> str:
+    """Say why a sub-goal failed or diverged from the plan. Empty if it did neither."""
+    if sub_goal["status"] == "failed":
+        return f"failed: {sub_goal['reason']}"
+    if sub_goal["divergence"] in DIVERGENCE_LABELS:
+        return f"{DIVERGENCE_LABELS[sub_goal['divergence']]}: {sub_goal['divergence_reason']}"
+    return ""
+
+
+def format_agent(sub_goal: dict[str, Any]) -> str:
+    return "main agent" if sub_goal["mode"] == "inline" else to_one_line(sub_goal["role"])
+
+
+def format_cost(sub_goal: dict[str, Any]) -> str:
+    return format_money(sub_goal["cost_usd"]) if sub_goal["ended_at"] and sub_goal["status"] != "skipped" else ""
+
+
+def format_working_time(sub_goal: dict[str, Any]) -> str:
+    return format_age(time.time() - sub_goal["started_at"]) if sub_goal["status"] == "in-progress" else ""
+
+
+# Its plans
+
+
+def print_plans(plans: Sequence[dict[str, Any]]) -> None:
+    print_lines([line for plan in plans for line in render_plan_changes(plan)])
+    if not plans:
+        click.echo("no plan yet")
+
+
+def render_plan_changes(plan: dict[str, Any]) -> Iterator[StyledLine]:
+    style = "bold" if plan["in_force"] else "dim"
+    state = ", in force" if plan["in_force"] else ""
+    head = f"plan {plan['plan']}{state}  {plan['done']} of {plan['total']} done"
+    yield StyledLine(((head, style),), format_time(plan["created_at"] * 1000))
+    if plan["reason"]:
+        yield StyledLine((("  because   ", "dim"), (to_one_line(plan["reason"]), "")), may_wrap=True)
+    for sign, name in (("+", "added"), ("−", "removed"), ("~", "changed")):
+        for member in plan[name]:
+            yield StyledLine(((f"  {sign} ", "dim"), (f"#{member['id']} {to_one_line(member['title'])}", "")))
+
+
+# Its journal
+
+
+def render_journal(entries: Sequence[dict[str, Any]]) -> Iterator[StyledLine]:
+    if entries:
+        yield StyledLine(())
+    for entry in entries[-LAST_ENTRIES:]:
+        yield render_entry(entry)
+
+
+def render_entry(entry: dict[str, Any]) -> StyledLine:
+    return StyledLine(((f"{format_time(entry['at'] * 1000)[11:]} ", "dim"), (describe_entry(entry), "")), may_wrap=True)
+
+
+# Shows the pursuit of a goal live: journal entries as they are written and, on a terminal, the plan below them.
+
 
 MAX_PLAN_ROWS = 24
 ROWS_ABOVE_PLAN = 4
@@ -45,12 +385,12 @@ class PlainGoalView:
         self.quiet = quiet
 
     def begin(self, goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
-        self.say(drawing.render_goal_line(goal))
+        self.say(render_goal_line(goal))
         for entry in entries:
             self.entry(entry)
 
     def entry(self, entry: dict[str, Any]) -> None:
-        self.say(drawing.render_entry(entry))
+        self.say(render_entry(entry))
 
     def update(self, goal: dict[str, Any]) -> None:
         """Do nothing: the journal entries already report every change."""
@@ -58,7 +398,7 @@ class PlainGoalView:
     def note(self, text: str) -> None:
         click.echo(f"headway: {to_one_line(text)}", err=True)
 
-    def say(self, line: drawing.StyledLine) -> None:
+    def say(self, line: StyledLine) -> None:
         if not self.quiet:
             click.echo(line.plain())
 
@@ -88,7 +428,7 @@ class LiveGoalView:
         self.update(goal)
 
     def entry(self, entry: dict[str, Any]) -> None:
-        self.say(drawing.render_entry(entry))
+        self.say(render_entry(entry))
 
     def update(self, goal: dict[str, Any]) -> None:
         from rich.console import Group  # noqa: PLC0415
@@ -98,9 +438,9 @@ class LiveGoalView:
             self.live.update(Group(*self.parts(goal)))
 
     def note(self, text: str) -> None:
-        self.say(drawing.StyledLine(((f"· {to_one_line(text)}", "yellow"),)))
+        self.say(StyledLine(((f"· {to_one_line(text)}", "yellow"),)))
 
-    def say(self, line: drawing.StyledLine) -> None:
+    def say(self, line: StyledLine) -> None:
         print_above(self.live, self.console, line.styled(self.console.width))
 
     def parts(self, goal: dict[str, Any]) -> "list[RenderableType]":
@@ -109,8 +449,8 @@ class LiveGoalView:
         from rich.text import Text  # noqa: PLC0415
 
         width = self.console.width
-        title, state, *_ = drawing.render_header(goal)
-        rows = list(drawing.render_plan(goal))
+        title, state, *_ = render_header(goal)
+        rows = list(render_plan(goal))
         room = max(min(self.console.height - ROWS_ABOVE_PLAN, MAX_PLAN_ROWS), 1)
         left_out = max(0, len(rows) - room)
         parts: list[RenderableType] = [Text(), to_single_row(title, width), to_single_row(state, width)]
@@ -120,8 +460,147 @@ class LiveGoalView:
         return [*parts, Spinner("dots", Text("Press Ctrl-C to leave", "dim"))]
 
 
-def to_single_row(line: drawing.StyledLine, width: int) -> "RenderableType":
+def to_single_row(line: StyledLine, width: int) -> "RenderableType":
     """Truncate a line to a single row."""
     row = line.styled(width)
     row.no_wrap = True
     return row
+
+
+# Follows a goal until it ends or pauses. If no other process works on the database, the goal is pursued in this process.
+
+
+ENGINE_POLL_S = 1.0
+MAX_MISSED_ENTRIES = 500
+MAX_RUNS = 500
+PEOPLE_EVENTS = {"approval_requested", "approval_decided", "question_asked", "question_answered"}
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def follow_goal(invocation: Invocation, tenant_id: int, goal_id: int) -> dict[str, Any]:
+    """Follow a goal and return its final state, or its state when the user stopped watching. If its tenant moves to another cell,
+    follow it there."""
+    last_shown = -1
+    while True:
+        follower = GoalFollower(invocation.settings(), tenant_id, goal_id, last_shown)
+        try:
+            return asyncio.run(follower.run(quiet=invocation.as_json))
+        except WrongCell as error:
+            click.echo(f"headway: {to_one_line(str(error))} The goal is followed there.", err=True)
+            last_shown = follower.last_shown
+            with invocation.open_ledger():  # finds the cell, whose settings are used from now on
+                pass
+
+
+class GoalFollower:
+    def __init__(self, settings: Settings, tenant_id: int, goal_id: int, last_shown: int = -1) -> None:
+        self.settings = settings
+        self.tenant_id = tenant_id
+        self.goal_id = goal_id
+        self.last_shown = last_shown  # the number of the last journal entry that was shown; -1: none was
+        configure_plain_logging(settings)
+        self.headway = Headway(settings)
+        self.database = self.headway.database.of(tenant_id)
+        self.is_pursuing = False
+
+    async def run(self, *, quiet: bool) -> dict[str, Any]:
+        self.headway.start()
+        try:
+            with open_goal_view(quiet=quiet) as view:
+                await self.watch(view)
+            return await self.database.read(self.load_goal)
+        finally:
+            try:
+                await self.headway.stop_agents()  # hands unfinished jobs back to the queue
+            finally:
+                self.headway.close()
+
+    async def watch(self, view: GoalView) -> None:
+        channel, reader = await self.headway.feed.open(self.tenant_id, None, None)
+        loop = asyncio.get_running_loop()
+        for signal_number in STOP_SIGNALS:
+            loop.add_signal_handler(signal_number, reader.leave)
+        goal, entries = await self.database.read(lambda tx: (self.load_goal(tx), self.load_last_entries(tx)))
+        view.begin(goal, entries)
+        self.last_shown = entries[-1]["n"] if entries else max(self.last_shown, 0)
+        if goal["status"] == "active":
+            batches = self.headway.feed.follow(channel, reader, text=False)
+            tasks = {loop.create_task(self.show(view, batches)), loop.create_task(self.pursue_when_alone(view))}
+            ended, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+            for task in ended:
+                task.result()  # raises the task's error, for example that the model is not available
+        for signal_number in STOP_SIGNALS:
+            loop.remove_signal_handler(signal_number)
+        self.headway.feed.leave(channel, reader)
+
+    async def show(self, view: GoalView, batches: AsyncIterator[list[FeedEvent]]) -> None:
+        """Show events until the goal is no longer active or the user stops watching. Raise WrongCell if the tenant moves."""
+        async for events in batches:
+            for kind, data in [(event.kind, event.decode_data()) for event in events]:
+                if kind == TENANT_MOVED:
+                    raise WrongCell.from_event(data)
+                if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > self.last_shown:
+                    view.entry(data["entry"])
+                    self.last_shown = data["entry"]["n"]
+                elif kind == "goal_changed" and data["goal"]["id"] == self.goal_id:
+                    view.update(await self.database.read(self.load_goal))
+                    if data["goal"]["status"] != "active":
+                        return
+                elif kind in PEOPLE_EVENTS and data["goal_id"] == self.goal_id:
+                    goal = await self.database.read(self.load_goal)
+                    view.update(goal)
+                    if wait := goal["waiting_for"]:
+                        view.note(f"An agent waits for {wait['kind']} #{wait['id']}. {waiting.advise(**wait)}.")
+                elif kind in ("halted", "unhalted"):
+                    view.note("Everything is halted." if kind == "halted" else "The halt is lifted.")
+
+    async def pursue_when_alone(self, view: GoalView) -> None:
+        """Pursue the goal here once no other process works on the database. Raise Halted when a halt has stopped it."""
+        retry = StorageRetry("the goal")
+        while True:
+            try:
+                halted, worker_count = await self.database.read(load_engine_state)
+                if self.is_pursuing and halted and not self.headway.engine.tasks:
+                    await self.database.read(halts.check)
+                elif not self.is_pursuing and not halted and not worker_count:
+                    await self.pursue()
+                    view.note("No other process works on this database, so the goal is pursued here.")
+                elif self.is_pursuing and await self.database.read(jobs.has_orphans):
+                    await self.adopt()  # the process that pursued it before has died
+            except StorageError as error:
+                await retry.wait(error)
+            await asyncio.sleep(ENGINE_POLL_S)
+
+    async def pursue(self) -> None:
+        if self.headway.warming is None:
+            self.headway.start_agents(alone=True)
+        await self.headway.agents_ready()
+        await self.adopt()
+        self.is_pursuing = True
+
+    async def adopt(self) -> None:
+        for run_id in await self.database.write(self.requeue_runs):
+            self.headway.engine.adopt(run_id)
+
+    def requeue_runs(self, tx: Transaction) -> list[str]:
+        """Return the ids of the goal's open runs, after requeuing those whose process has died."""
+        run_ids = [run.id for run in runs.list_runs(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
+        self.headway.engine.recover(tx, run_ids)
+        return run_ids
+
+    def load_goal(self, tx: Transaction) -> dict[str, Any]:
+        return views.show_goal(tx, self.tenant_id, self.goal_id, self.settings.goals)
+
+    def load_last_entries(self, tx: Transaction) -> list[dict[str, Any]]:
+        """Load the last journal entries, or those that were not shown yet."""
+        limit = LAST_ENTRIES if self.last_shown < 0 else MAX_MISSED_ENTRIES
+        entries = [entry.as_json() for entry in views.list_entries(tx, self.tenant_id, self.goal_id, limit)]
+        return [entry for entry in entries if entry["n"] > self.last_shown]
+
+
+def load_engine_state(tx: Transaction) -> tuple[bool, int]:
+    """Return whether everything is halted, and how many other workers are alive."""
+    return halts.find_active(tx) is not None, jobs.count_live_workers(tx)

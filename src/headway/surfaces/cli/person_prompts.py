@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions.people import inbox, waiting
-from headway.actions.people.inbox import ApprovalDecision
+from headway.actions.runs import inbox, waiting
+from headway.actions.runs.inbox import ApprovalDecision
 from headway.ledger.errors import HeadwayError
 from headway.ledger.inbox import PersonRequest
 from headway.ledger.text import to_lines, to_one_line
@@ -18,7 +18,7 @@ from headway.surfaces.cli.keyboard.typed_lines import Keyboard
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView
 
 if TYPE_CHECKING:
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
 
 REQUEST_EVENTS = {"approval_requested": "approval", "question_asked": "question"}
 DECISION_EVENTS = {"approval_decided": "approval", "question_answered": "question"}

@@ -1,23 +1,26 @@
-"""Runs checks for `headway todo done` and `headway todo verify`. Loads the agents package, so it is imported only for checks."""
+"""Checks that a command runs before it completes a todo, and afterwards."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
+from headway.actions.todos import todos
 from headway.agents.checks.completion import Prover
 from headway.agents.checks.runner import PERSONAL_JUDGEMENT
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.execution import ResolvedScope
-from headway.assembly import Headway
-from headway.ledger.check import Check
+from headway.ledger.check import Check, describe_check
 from headway.ledger.errors import CheckFailed, Conflict, Invalid
 from headway.ledger.scope import Scope
 from headway.ledger.text import to_lines, to_one_line
+from headway.process.assembly import Headway
 from headway.storage.transaction import Work
 from headway.surfaces.cli.commands.tools import run_headway
-from headway.surfaces.cli.context import SENDER, Invocation
+from headway.surfaces.cli.context import CONFLICT_EXIT_CODE, SENDER, Invocation
+from headway.surfaces.cli.render import PROOF_MARKS
 from headway.surfaces.cli.trust_question import is_person_present
 
 T = TypeVar("T")
@@ -91,3 +94,41 @@ def print_failures(failures: Sequence[object]) -> None:
         click.echo(f"✗ {to_one_line(failure['check'])}", err=True)
         for line in to_lines(failure["detail"]):
             click.echo(f"    {line}", err=True)
+
+
+# `headway todo verify`: runs checks again and says what no longer holds.
+
+
+def verify_todos(invocation: Invocation, tenant_id: int, ids: tuple[int, ...], *, yes: bool) -> None:
+    """Run the checks of todos one after the other, print what they found, and exit with 4 if some do not pass."""
+
+    async def verify(prover: Prover) -> list[dict[str, Any]]:
+        results = []
+        for todo_id in ids:
+            receipt = await prover.verify(todo_id)
+            todo = await prover.execution.database.read(partial(todos.get_todo, tenant_id=tenant_id, todo_id=todo_id))
+            results.append({"todo": todo.as_json(), "receipt": receipt.as_json()})
+            if not invocation.as_json:
+                print_result(results[-1])
+        return results
+
+    results = run_prover(invocation, tenant_id, verify, yes=yes)
+    failed = [result for result in results if is_failure(result)]
+    invocation.answer({"results": results}, lambda: click.echo(f"{len(results) - len(failed)} of {len(results)} hold"))
+    if failed:
+        raise click.exceptions.Exit(CONFLICT_EXIT_CODE)
+
+
+def is_failure(result: dict[str, Any]) -> bool:
+    """Whether the checks failed. A todo that a person completed without them stays completed."""
+    return not result["receipt"]["ok"] and result["todo"]["proof"] != "overridden"
+
+
+def print_result(result: dict[str, Any]) -> None:
+    todo, receipt = result["todo"], result["receipt"]
+    click.echo(f"{PROOF_MARKS[todo['proof']]} #{todo['id']} {to_one_line(todo['subject'])}")
+    for found in receipt["checks"]:
+        if not found["ok"]:
+            click.echo(f"    ✗ {to_one_line(describe_check(found['check']))}")
+            for line in to_lines(found["detail"]):
+                click.echo(f"        {line}")

@@ -9,12 +9,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from headway import settings
-from headway.actions import halts
-from headway.actions.access import tenants
 from headway.actions.guard import rules, sessions, stops
+from headway.actions.installation import halts, tenants
 from headway.ledger.check import Check, encode_checks
 from headway.ledger.errors import ChecksRequired
-from headway.ledger.guard.values import AssistantSession, MirroredItem, StopRequest, StopRuling
+from headway.ledger.guard import AssistantSession, MirroredItem, StopRequest, StopRuling
 from headway.ledger.tenancy import Turn
 from headway.ledger.todo import parse_status
 from headway.settings import Settings
@@ -23,7 +22,7 @@ from headway.storage.transaction import Transaction, within_tenant
 from headway.surfaces.guard.events import HookAnswer, HookEvent
 
 if TYPE_CHECKING:
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
 
 T = TypeVar("T")
 ACTOR: Final = "guard"
@@ -66,13 +65,13 @@ def answer_from(ledger: GuardLedger, loaded: Settings, event: HookEvent, project
     with limit_time():
         match event.kind:
             case "start":
-                return HookAnswer(context=ledger.write(sessions.begin, session))
+                return HookAnswer(context=ledger.write(sessions.begin_session, session))
             case "plan":
                 items = [read_item(item) for item in event.items]
                 ledger.write(sessions.mirror, session, items, is_whole=event.is_whole)
                 return HookAnswer()
             case "end":
-                ledger.write(sessions.end, session)
+                ledger.write(sessions.end_session, session)
                 return HookAnswer()
         turn = ledger.write(stops.prepare, session)
     if turn is None:
@@ -91,11 +90,11 @@ def decide(ledger: GuardLedger, loaded: Settings, session: AssistantSession, tur
     limit = loaded.limits.guard_refusals
     try:
         with limit_time():
-            return ledger.write(stops.decide, turn.id, stop, limit)
+            return ledger.write(stops.decide_stop, turn.id, stop, limit)
     except ChecksRequired:
         ledger.database.read(halts.check)  # the assistant goes on, because it can do nothing about a halt
         confirmed = {rule.checks for rule in ledger.read(rules.list_rules, session.folder) if rule.is_confirmed}
-        return run_checks(loaded, ledger.tenant_id, confirmed, partial(stops.decide, turn_id=turn.id, stop=stop, limit=limit))
+        return run_checks(loaded, ledger.tenant_id, confirmed, partial(stops.decide_stop, turn_id=turn.id, stop=stop, limit=limit))
 
 
 def run_checks(loaded: Settings, tenant_id: int, confirmed: set[str], decision: Callable[..., StopRuling]) -> StopRuling:
@@ -106,8 +105,8 @@ def run_checks(loaded: Settings, tenant_id: int, confirmed: set[str], decision: 
     from headway.agents.checks.completion import Prover  # noqa: PLC0415
     from headway.agents.instructions.roles import SUPERVISOR  # noqa: PLC0415
     from headway.agents.tools.execution import ResolvedScope  # noqa: PLC0415
-    from headway.assembly import Headway  # noqa: PLC0415
     from headway.ledger.scope import Scope  # noqa: PLC0415
+    from headway.process.assembly import Headway  # noqa: PLC0415
 
     def may_leave_sandbox(checks: Sequence[Check]) -> bool:
         return encode_checks(checks) in confirmed

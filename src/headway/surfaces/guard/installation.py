@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headway.ledger.errors import BadDocument, NameTaken
-from headway.ledger.guard.values import CLIENT_TITLES
+from headway.ledger.guard import CLIENT_TITLES
 from headway.surfaces.guard import originals
 from headway.surfaces.guard.originals import Original
-from headway.surfaces.mcp.installation import json_text
-from headway.surfaces.mcp.installation.clients import find_xdg_folder
-from headway.surfaces.mcp.installation.settings_file import EditedFile
+from headway.surfaces.mcp import installation
+from headway.surfaces.mcp.installation import EditedFile, find_xdg_folder
 
 Environment = Mapping[str, str]
 
@@ -146,9 +145,9 @@ class GuardFile(NamedTuple):
 
     def add_entries(self, text: str) -> str:
         for event, entry in self.client.build_hooks(self.command):
-            text = json_text.add_item(text, "hooks", event, entry)
-        for name, value in self.list_missing_variables(json_text.parse(text).value).items():
-            text = json_text.add_member(text, "env", name, value)
+            text = installation.add_item(text, "hooks", event, entry)
+        for name, value in self.list_missing_variables(installation.parse_json(text).value).items():
+            text = installation.add_member(text, "env", name, value)
         return text
 
     def list_missing_variables(self, document: Mapping[str, Any]) -> dict[str, str]:
@@ -211,7 +210,7 @@ class GuardFile(NamedTuple):
         """Remove what the guard has added from a file that has changed since, and keep the changes."""
         expected = file.parse(text)
         for event, entry in reversed(self.list_installed(expected)):
-            text = json_text.remove_item(text, "hooks", event, entry)
+            text = installation.remove_item(text, "hooks", event, entry)
             rest = [other for other in expected["hooks"][event] if other != entry]
             expected["hooks"] = {**expected["hooks"], event: rest}
             if not rest:
@@ -222,7 +221,7 @@ class GuardFile(NamedTuple):
         variables = self.read_section(expected, "env")
         ours = [name for name, value in self.list_missing_variables(before).items() if variables.get(name) == value]
         for name in ours:
-            text = json_text.remove_member(text, "env", name)
+            text = installation.remove_member(text, "env", name)
         if ours:
             expected["env"] = {name: value for name, value in variables.items() if name not in ours}
             if not expected["env"]:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from starlette.types import Scope
 
 from headway.actions.access import tokens
-from headway.assembly import Headway
 from headway.ledger.errors import Unauthorized, WrongCell
 from headway.ledger.tenancy import Token
+from headway.process.assembly import Headway
 
 TOKEN_RATE = 600  # requests per second: stops abuse, and does not slow down ordinary clients
 STRANGER_BURST_S = 100  # how many seconds' worth an address may send at once: by default about thirty loads of the page

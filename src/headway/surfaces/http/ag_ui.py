@@ -6,10 +6,10 @@ from typing import Any
 
 from headway.ledger.errors import Invalid
 from headway.ledger.events import encode_json
-from headway.operations.schemas.front_ends import ResumeEntry
+from headway.operations.front_ends import ResumeEntry
 from headway.surfaces.http.person_answers import QUESTION_MARK, PersonAnswer, parse_item_id, parse_number
 from headway.surfaces.http.server_sent_events import frame_data
-from headway.surfaces.http.turn_events import (
+from headway.surfaces.turn_events import (
     NO_ANSWER,
     ItemKey,
     KnownParts,

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from headway.assembly import Headway
 from headway.operations.tables import list_tables
+from headway.process.assembly import Headway
 from headway.surfaces.http.admission import Admission, find_header
 from headway.surfaces.http.loop_lag import LoopLag
-from headway.surfaces.http.middleware import Exchange, HttpMetrics
+from headway.surfaces.http.middleware import HttpMetrics, RequestResponse
 from headway.surfaces.http.mounting import mount
 from headway.surfaces.http.openapi import build_openapi
 from headway.surfaces.http.problems import Problem
@@ -34,14 +34,14 @@ from headway.surfaces.http.routes import (
     forks,
     front_ends,
     health,
+    installation,
     permissions,
     sessions,
     todos,
     turns,
     webhooks,
 )
-from headway.surfaces.http.routes.installation import configuration, policy, tenants, workers
-from headway.surfaces.http.routes.openai import chat_completions, models, responses
+from headway.surfaces.http.routes.openai import chat_completions, responses
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.http.routing import HttpRoute
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -49,34 +49,30 @@ from headway.surfaces.web import page_routes
 
 COMPRESS_MIN_BYTES = 1_000
 MAX_PARAMETERS = 100
-ROUTE_MODULES = (
-    todos,
-    conversations,
-    turns,
-    front_ends,
-    chat_completions,
-    responses,
-    models,
-    agents,
-    forks,
-    files,
-    policy,
-    workers,
-    webhooks,
-    tenants,
-    configuration,
-    permissions,
-    events,
-    health,
-    sessions,
-    page_routes,
+ROUTERS = (
+    todos.routes,
+    conversations.routes,
+    turns.routes,
+    front_ends.routes,
+    chat_completions.routes,
+    responses.routes,
+    agents.routes,
+    forks.routes,
+    files.routes,
+    installation.policy_routes,
+    installation.worker_routes,
+    webhooks.routes,
+    installation.routes,
+    permissions.routes,
+    events.routes,
+    health.routes,
+    sessions.routes,
+    page_routes.routes,
 )
 
 
 def list_routes() -> list[HttpRoute]:
-    return [
-        route for routes in (*map(mount, list_tables()), *(module.routes for module in ROUTE_MODULES)) for route in routes.routes
-    ]
+    return [route for routes in (*map(mount, list_tables()), *ROUTERS) for route in routes.routes]
 
 
 class PlainRoute(Route):
@@ -129,7 +125,7 @@ class WebApp:
             await self.router(scope, receive, send)
             return
         compress = b"gzip" in (find_header(scope["headers"], b"accept-encoding") or b"")
-        exchange = Exchange(scope, send, self.routes, self.metrics, self.admission)
+        exchange = RequestResponse(scope, send, self.routes, self.metrics, self.admission)
         await exchange.run(self.compressed_router if compress else self.router, receive)
 
     @asynccontextmanager

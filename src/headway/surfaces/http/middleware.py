@@ -61,7 +61,7 @@ class HttpMetrics:
         spent.observe(seconds)
 
 
-class Exchange:
+class RequestResponse:
     """One request and its response."""
 
     def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], metrics: HttpMetrics, admission: Admission) -> None:

@@ -1,6 +1,7 @@
-"""Serves the operations over HTTP."""
+"""Serves the operations as routes. An answer with a secret is not stored for repeated requests."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,7 +19,31 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 from headway.surfaces.http.routing import HttpRoutes
-from headway.surfaces.http.secret_answers import post_secret
+
+
+async def post_secret(
+    call: RequestContext, act: Action[Mapping[str, Any] | None], authenticate: Authenticate, status: int = 201
+) -> Response:
+    """Run an action whose answer has a `secret`. What is stored for an Idempotency-Key is the answer without it."""
+    secrets: list[str] = []
+
+    def admit(tx: Transaction, secret_digest: str) -> Token:
+        secrets.clear()  # the transaction may run again, and then find that another request with the same key was faster
+        return authenticate(tx, secret_digest)
+
+    def act_without_secret(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        document = dict(act(tx, tenant_id) or {})
+        secrets.append(document["secret"])
+        return {**document, "secret": None}
+
+    answer = await call.post(act_without_secret, status, authenticate=admit)
+    if not secrets:
+        return answer
+    return to_json_response({**json.loads(bytes(answer.body)), "secret": secrets[0]}, answer.status_code)
+
+
+# Serves the operations over HTTP.
+
 
 CONVERTORS: Final = {"/todos/{todo_id}": "/todos/{todo_id:todo_id}"}
 

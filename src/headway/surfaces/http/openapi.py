@@ -1,40 +1,207 @@
-"""Builds the OpenAPI document from what each route declares."""
+"""The OpenAPI document: routes, their schemas under stable names, and their answers."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import make_dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Final, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import core_schema
 
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
-from headway.operations.operation import Answers, Shape
-from headway.operations.schemas import (
+from headway.agents.mcp.config import ServerStatus
+from headway.ledger import goal, inbox, permission
+from headway.ledger.check import Author, Proof
+from headway.ledger.job import JobState
+from headway.ledger.parsing.todo_fields import Priority
+from headway.ledger.run import EffectState, MessageKind, MessageRole, RunStatus, SpendingGroup, TurnMode, TurnOutcome
+from headway.ledger.tenancy import ConversationState, PlanSource, TokenScope, TurnStatus
+from headway.ledger.tiers import Tier
+from headway.ledger.todo import CompletedBy, Status
+from headway.ledger.webhook import WebhookState
+from headway.operations import (
     agents,
     board,
-    checks,
     conversations,
-    engine,
+    fields,
     files,
     forks,
     front_ends,
     goals,
-    inspection,
-    installation,
-    job_queue,
+    jobs,
     memory,
-    openai,
     operators,
     people,
+    schedules,
     tokens,
+    turns,
     webhooks,
+    why,
 )
-from headway.operations.schemas import todos as todo_schemas
-from headway.operations.schemas.strict_model import NullIsAbsent
+from headway.operations import todos as todo_schemas
+from headway.operations.fields import NullIsAbsent
+from headway.operations.files import Obstacle
+from headway.operations.front_ends import OnDisconnect
+from headway.operations.goals import PAUSE_KINDS
+from headway.operations.operation import Answers, AnswerShape, Choice, Shape
 from headway.operations.tables import list_tables
-from headway.surfaces.http.answer_schemas import describe_shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.routing import HttpRoute
-from headway.surfaces.http.schema_names import name_schemas
+from headway.values.value import OMITTED_KEY, SCHEMA_KEY
+
+PREFIX: Final = "#/components/schemas/"
+SUFFIXES: Final = ("Shape", "Body")  # distinguish our classes from those of the ledger, and mean nothing to others
+ENUMS: Final[dict[str, Any]] = {
+    "ApprovalState": inbox.ApprovalState,
+    "CallState": EffectState,
+    "CheckAuthor": Author,
+    "CompletedBy": CompletedBy,
+    "ConversationState": ConversationState,
+    "Divergence": goal.Divergence,
+    "DiffObstacle": Obstacle,
+    "GoalDecision": goal.Decision,
+    "GoalSource": goal.GoalSource,
+    "GoalStatus": goal.GoalStatus,
+    "JobState": JobState,
+    "McpServerStatus": ServerStatus,
+    "MessageKind": MessageKind,
+    "MessageRole": MessageRole,
+    "OnDisconnect": OnDisconnect,
+    "PlanSource": PlanSource,
+    "PolicyDecision": permission.Decision,
+    "Proof": Proof,
+    "QuestionState": inbox.QuestionState,
+    "RequestKind": inbox.RequestKind,
+    "RequestState": inbox.RequestState,
+    "RunStatus": RunStatus,
+    "SpendingGroup": SpendingGroup,
+    "SubGoalMode": goal.SubGoalMode,
+    "SubGoalStatus": goal.SubGoalStatus,
+    "Tier": Tier,
+    "TodoPriority": Priority,
+    "TodoStatus": Status,
+    "TokenScope": TokenScope,
+    "TurnMode": TurnMode,
+    "TurnOutcome": TurnOutcome,
+    "TurnStatus": TurnStatus,
+    "WebhookState": WebhookState,
+}
+ENUM_NAMES: Final = {get_args(values): name for name, values in ENUMS.items()} | {tuple(PAUSE_KINDS): "PauseKind"}
+ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}  # arguments of tools, JSON Schemas and the like
+DATA_KEYS: Final = ("const", "default", "enum", "examples")  # hold values, not schemas
+RULES: Final = ("additionalProperties", "items", "maxProperties", "minProperties", "properties", "required", "type")
+KEPT_BESIDE_REFERENCE: Final = ("default", "description")
+
+
+def name_schemas(document: Mapping[str, Any], roles: list[str]) -> dict[str, Any]:
+    """Return the document with short names of schemas. Each enum is a separate schema, and so is an object with any content, so
+    that clients have one type for it instead of one per field. Titles of fields are left out: generators would name types by them.
+    """
+    enums = {name: list(values) for values, name in ENUM_NAMES.items()} | {"Role": roles}
+    components = document["components"]
+    schemas = {shorten(name): tidy(schema) | {"title": shorten(name)} for name, schema in components["schemas"].items()}
+    shared: dict[str, Any] = {name: {"type": "string", "enum": values, "title": name} for name, values in enums.items()}
+    shared["JsonObject"] = ANY_OBJECT | {"title": "JsonObject"}
+    assert not schemas.keys() & shared.keys(), sorted(schemas.keys() & shared.keys())
+    paths = tidy(document["paths"])
+    return {**document, "paths": paths, "components": {**components, "schemas": dict(sorted((schemas | shared).items()))}}
+
+
+def tidy(part: Any) -> Any:
+    if isinstance(part, list):
+        return [tidy(item) for item in part]
+    if isinstance(part, str) and part.startswith(PREFIX):
+        return PREFIX + shorten(part.removeprefix(PREFIX))
+    if not isinstance(part, dict):
+        return part
+    if name := find_shared(part):
+        return {"$ref": PREFIX + name} | {key: part[key] for key in KEPT_BESIDE_REFERENCE if key in part}
+    return {
+        key: value if key in DATA_KEYS else tidy(value)
+        for key, value in part.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def find_shared(schema: Mapping[str, Any]) -> str | None:
+    """Return the name of the schema that many fields have."""
+    if {key: value for key, value in schema.items() if key in RULES} == ANY_OBJECT:
+        return "JsonObject"
+    values = schema.get("enum")
+    return ENUM_NAMES.get(tuple(values)) if isinstance(values, list) else None
+
+
+def shorten(name: str) -> str:
+    """Return the name of a schema without a suffix: `TodoShape` is `Todo`."""
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+# Describes values as REST writes them, for the OpenAPI document.
+
+
+class AnswerSchema(GenerateJsonSchema):
+    """The schema of a value: every field is there unless it is marked, and times are epoch seconds."""
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        return {"type": "integer"}
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        if schema["schema"]["type"] == "datetime":
+            return {"type": "integer", "description": "Epoch seconds; 0: not yet"}
+        return super().nullable_schema(schema)
+
+    def dataclass_field_schema(self, schema: core_schema.DataclassField) -> JsonSchemaValue:
+        inner = schema["schema"]
+        return self.generate_inner(inner["schema"] if inner["type"] == "default" else inner)
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        described = super().dataclass_schema(schema)
+        fields = described.get("properties", {}).items()
+        return {**described, "required": [name for name, field in fields if not field.pop(OMITTED_KEY, False)]}
+
+
+def describe_shapes(shapes: Iterable[Shape], ref_template: str) -> dict[str, Any]:
+    """Return the schemas of bodies and answers, and of everything in them, by name."""
+    kinds: dict[str, Any] = {}
+    for shape in shapes:
+        add_kind(kinds, shape)
+    mode: JsonSchemaMode = "validation"
+    inputs = [(name, mode, TypeAdapter(kind)) for name, kind in kinds.items()]
+    found, definitions = TypeAdapter.json_schemas(inputs, ref_template=ref_template, schema_generator=AnswerSchema)
+    choices = {name: found[name, mode] for name, kind in kinds.items() if not isinstance(kind, type)}
+    described: dict[str, Any] = replace_references({**definitions["$defs"], **choices}, ref_template)
+    return described
+
+
+def add_kind(kinds: dict[str, Any], shape: Shape) -> Any:
+    """Add the type of a shape, by its name, and return it."""
+    if isinstance(shape, type):
+        return kinds.setdefault(shape.__name__, shape)
+    if isinstance(shape, AnswerShape):
+        kind = kinds.setdefault(shape.name, make_dataclass(shape.name, shape.members.items()))
+        assert [*kind.__annotations__.items()] == [*shape.members.items()], f"two answers are called {shape.name}"
+        return kind
+    assert isinstance(shape, Choice)
+    return kinds.setdefault(shape.name, reduce(or_, [add_kind(kinds, option) for option in shape.options]))
+
+
+def replace_references(part: Any, ref_template: str) -> Any:
+    """Refer to the schemas that fields name."""
+    if isinstance(part, list):
+        return [replace_references(item, ref_template) for item in part]
+    if not isinstance(part, dict):
+        return part
+    named = {"$ref": ref_template.format(model=part[SCHEMA_KEY])} if SCHEMA_KEY in part else {}
+    return named | {key: replace_references(value, ref_template) for key, value in part.items() if key != SCHEMA_KEY}
+
+
+# Builds the OpenAPI document from what each route declares.
+
 
 # The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
@@ -44,28 +211,26 @@ SCHEMA_MODULES = (
     todo_schemas,
     board,
     conversations,
-    checks,
+    turns,
     agents,
     front_ends,
-    openai,
     goals,
     forks,
     people,
     files,
     memory,
-    job_queue,
-    engine,
+    jobs,
+    schedules,
     operators,
     tokens,
-    installation,
     webhooks,
-    inspection,
+    why,
 )
 BASE_CLASSES = (
     todo_schemas.TodoChangeRow,
     front_ends.FrontEndModel,
-    checks.NewCheck,
-    checks.NamedCheck,
+    todo_schemas.NewCheck,
+    todo_schemas.NamedCheck,
     operators.GroupTotals,
 )
 SCHEMA_REF = "#/components/schemas/{model}"
@@ -114,7 +279,7 @@ def document_route(
 def build_body_schema(body: Any) -> dict[str, Any]:
     if is_document_schema(body):
         return build_reference(body)
-    return {key: value for key, value in todo_schemas.build_json_schema(body).items() if key != "$defs"}
+    return {key: value for key, value in fields.build_json_schema(body).items() if key != "$defs"}
 
 
 def build_success_response(shape: Shape | None) -> dict[str, Any]:
@@ -129,9 +294,7 @@ def build_reference(shape: Shape) -> dict[str, Any]:
 
 
 def build_path_parameter(name: str, kind: type[int] | type[str]) -> dict[str, Any]:
-    schema = (
-        todo_schemas.build_json_schema(todo_schemas.Id) if kind is int else {"type": "string", "minLength": 1, "maxLength": 200}
-    )
+    schema = fields.build_json_schema(fields.Id) if kind is int else {"type": "string", "minLength": 1, "maxLength": 200}
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
@@ -168,7 +331,7 @@ def build_openapi(routes: Sequence[HttpRoute], roles: Iterable[str]) -> dict[str
         for name, field in schema.get("properties", {}).items():
             is_omitted = model_name not in requests and name not in schema.get("required", ())
             schema["properties"][name] = describe_default(drop_null(field) if is_omitted else field)
-    for shape in (agents.ToolCall, agents.WritText):
+    for shape in (turns.ToolCall, turns.WritText):
         role_field = schemas[shape.__name__]["properties"]["role"]
         role_field["anyOf"][0] = {"$ref": SCHEMA_REF.format(model="Role")}
     token = {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}
@@ -207,4 +370,4 @@ def is_document_schema(model: Any) -> bool:
         and model.__module__ in {module.__name__ for module in SCHEMA_MODULES}
     )
     is_ours = is_ours and model.__name__.isidentifier()  # excludes the generic models that pydantic adds to the module
-    return is_ours and model not in BASE_CLASSES and not issubclass(model, todo_schemas.QueryModel)
+    return is_ours and model not in BASE_CLASSES and not issubclass(model, fields.QueryModel)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headway.feed_channel import FeedEvent
+from headway.feed import FeedEvent
 
 MEDIA_TYPE = "text/event-stream"
 DONE_FRAME = "data: [DONE]\n\n"

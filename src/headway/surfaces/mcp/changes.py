@@ -10,8 +10,7 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
-from headway.feed import Feed
-from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
+from headway.feed import Feed, FeedChannel, FeedEvent, FeedReader
 from headway.ledger.scope import Scope
 from headway.surfaces.mcp.offer import TODO_URI_PREFIX
 from headway.surfaces.mcp.resources import LISTS

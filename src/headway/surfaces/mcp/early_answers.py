@@ -1,16 +1,57 @@
-"""Answers to the requests of a client on standard input and output, as long as the server is not loaded: the handshake, the lists,
-the acknowledgement of a stream of notifications, and calls of the tools of plans and of the ledger.
+"""Answers of `headway mcp` before the server is loaded, and the JSON-RPC that it speaks."""
 
-Loading the MCP library takes over a second. Some clients wait no longer than that, and others start a process for every call.
-What is answered here is exactly what the server would answer, which a test compares. Everything else, and every mistake, is left
-to the server.
-"""
-
+import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from headway.surfaces.mcp.json_rpc import build_result
 from headway.surfaces.mcp.offer import SERVER_INFO, TEMPLATES, ToolOffer
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+INTERNAL_ERROR: Final = -32603
+
+
+def build_result(request_id: Any, result: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def build_error(request_id: Any, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+
+
+def parse_message(text: bytes) -> tuple[dict[str, Any], None] | tuple[None, dict[str, Any]]:
+    """Parse a line or a body. Return the message, or the error to answer with."""
+    try:
+        message = json.loads(text, parse_constant=refuse_constant)
+        if b"\\u" in text:
+            json.dumps(message, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+    except (ValueError, RecursionError):
+        return None, build_error(None, PARSE_ERROR, "The text is not JSON.")
+    if isinstance(message, list):
+        return None, build_error(None, INVALID_REQUEST, "Send one message at a time, not a batch.")
+    if not isinstance(message, dict) or not is_message(message):
+        return None, build_error(None, INVALID_REQUEST, "The text is not a JSON-RPC 2.0 message.")
+    return message, None
+
+
+def is_message(message: dict[str, Any]) -> bool:
+    """Whether it is a request, a notification or an answer."""
+    request_id = message.get("id", 0)
+    has_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    return (
+        message.get("jsonrpc") == "2.0"
+        and has_id
+        and (isinstance(message.get("method"), str) or not message.keys().isdisjoint(("result", "error")))
+    )
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Answers to the requests of a client on standard input and output, as long as the server is not loaded: the handshake, the
+# lists, the acknowledgement of a stream of notifications, and calls of the tools of plans and of the ledger.
+
 
 MODERN: Final = "2026-07-28"  # without a handshake: every request carries the version
 LATEST_HANDSHAKE: Final = "2025-11-25"

@@ -21,9 +21,8 @@ from headway.ledger.errors import HeadwayError, StorageError
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction, within_tenant
-from headway.surfaces.mcp.callers import McpCaller
-from headway.surfaces.mcp.compact_results import build_call_result
-from headway.surfaces.mcp.scopes import find_or_create_scope
+from headway.surfaces.mcp.resources import build_call_result
+from headway.surfaces.mcp.scopes import McpCaller, find_or_create_scope
 
 if TYPE_CHECKING:
     from headway.storage.database import DatabaseAccess

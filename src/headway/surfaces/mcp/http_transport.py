@@ -10,16 +10,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from headway.assembly import Headway
 from headway.extras import require_extra
 from headway.ledger.errors import Forbidden
 from headway.ledger.tenancy import Token
-from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
+from headway.process.assembly import Headway
 from headway.surfaces.http.problems import Problem
-from headway.surfaces.http.request_context import LOOPBACK_NAMES, RequestContext, parse_host_name
-from headway.surfaces.mcp.callers import McpCaller
-from headway.surfaces.mcp.json_rpc import parse_message
+from headway.surfaces.http.request_context import BODY_LIMIT, LOOPBACK_NAMES, RequestContext, check_body, parse_host_name, read_body
+from headway.surfaces.mcp.early_answers import parse_message
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, ToolOffer, choose_offer
+from headway.surfaces.mcp.scopes import McpCaller
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -1,19 +1,35 @@
-"""Where the calls of an MCP client act: its tenant, its conversation, and the plan of that conversation."""
+"""The conversation and the plan that a call belongs to, and who calls."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headway.actions import conversations, open_plans
+from headway.actions.todos import conversations
+from headway.actions.turns import plan as plan_turn
 from headway.agents.instructions.roles import READING_TOOLS
 from headway.agents.tools.execution import ResolvedScope, resolve_scope
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import NotFound, ReadOnlyToken
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.transaction import Transaction
-from headway.surfaces.mcp.callers import McpCaller
 
 if TYPE_CHECKING:
     from headway.storage.database import DatabaseAccess
+
+
+class McpCaller(NamedTuple):
+    """An MCP client, as far as its transport knows it."""
+
+    tenant_id: int
+    conversation: str | None  # the id or key that it chose; None: ledger tools act on the lists of the whole tenant
+    turn_id: str | None  # the turn that it chose
+    agent_id: str
+    own_key: str  # of the conversation that has its plan and its tasks if it chose none
+    name: str  # what people call it, for the title of that conversation
+    can_write: bool = True
+
+
+# Where the calls of an MCP client act: its tenant, its conversation, and the plan of that conversation.
+
 
 PLAN_FAMILIES: Final = ("turn_plan", "queue")
 BEGINS_PLANS: Final = "create_todo"  # when everything in the open plan has ended, it begins the next one
@@ -49,7 +65,7 @@ def find_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> Resolve
     conversation_id = conversations.resolve(tx, caller.tenant_id, key).id if key else TENANT_WIDE
     turn_id = caller.turn_id
     if turn_id is None and needs_turn(tool):
-        plan = open_plans.find(tx, caller.tenant_id, conversation_id)
+        plan = plan_turn.find_open_plan(tx, caller.tenant_id, conversation_id)
         if plan is None:
             raise NotFound("This conversation has no plan yet.")
         turn_id = plan.id
@@ -63,7 +79,7 @@ def create_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> Resol
     conversation_id = conversations.resolve_or_create(tx, caller.tenant_id, key, title).id if key else TENANT_WIDE
     turn_id = caller.turn_id
     if turn_id is None and tool is not None and needs_turn(tool):
-        open_plan = open_plans.begin if tool.name == BEGINS_PLANS else open_plans.continue_or_open
+        open_plan = plan_turn.begin_open_plan if tool.name == BEGINS_PLANS else plan_turn.continue_or_open
         turn_id = open_plan(tx, caller.tenant_id, conversation_id).id
     return resolve_scope(tx, Scope(caller.tenant_id, conversation_id, turn_id, caller.agent_id))
 

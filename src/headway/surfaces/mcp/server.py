@@ -12,14 +12,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from headway import __version__
-from headway.agents.checks.proven_calls import call_without_run
 from headway.agents.tools.execution import ResolvedScope, use_execution
+from headway.agents.tools.external_loop import call_without_run
 from headway.agents.tools.toolbox import Tool
-from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, NotFound
-from headway.surfaces.mcp.callers import McpCaller
+from headway.process.assembly import Headway
 from headway.surfaces.mcp.changes import ChangeStream, SessionChanges, is_always_admitted, listen
-from headway.surfaces.mcp.compact_results import build_call_result, encode_text
 from headway.surfaces.mcp.offer import (
     ALL_GROUPS,
     JSON_MEDIA_TYPE,
@@ -29,8 +27,8 @@ from headway.surfaces.mcp.offer import (
     choose_offer,
     load_catalogue,
 )
-from headway.surfaces.mcp.resources import find_name, list_resources, load_resource
-from headway.surfaces.mcp.scopes import place_call
+from headway.surfaces.mcp.resources import build_call_result, encode_text, find_name, list_resources, load_resource
+from headway.surfaces.mcp.scopes import McpCaller, place_call
 
 McpContext = ServerRequestContext[Any]
 

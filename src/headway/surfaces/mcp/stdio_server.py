@@ -13,12 +13,20 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError
+from headway.process.assembly import Headway
 from headway.settings import Settings
-from headway.surfaces.mcp.callers import McpCaller
-from headway.surfaces.mcp.early_answers import ACKNOWLEDGEMENT, LISTEN, SUBSCRIPTION_ID_KEY, EarlyAnswers
-from headway.surfaces.mcp.json_rpc import INTERNAL_ERROR, INVALID_REQUEST, build_error, parse_message
+from headway.surfaces.mcp.early_answers import (
+    ACKNOWLEDGEMENT,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LISTEN,
+    SUBSCRIPTION_ID_KEY,
+    EarlyAnswers,
+    build_error,
+    parse_message,
+)
+from headway.surfaces.mcp.scopes import McpCaller
 from headway.surfaces.mcp.server import McpHandlers, Transport, build_server
 from headway.surfaces.mcp.stdio_transport import StdioChannel
 

@@ -12,8 +12,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from headway.surfaces.mcp.early_answers import EarlyAnswers
-from headway.surfaces.mcp.json_rpc import parse_message
+from headway.surfaces.mcp.early_answers import EarlyAnswers, parse_message
 
 SERVER_MODULE: Final = "headway.surfaces.mcp.stdio_server"
 IDLE_S: Final = 2.0  # without a request for so long, the client has its lists, and the server is loaded for its notifications

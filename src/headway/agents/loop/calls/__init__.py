@@ -1,0 +1,1 @@
+"""The calls of an answer, which are made once."""

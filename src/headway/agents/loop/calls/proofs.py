@@ -8,17 +8,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from headway.actions import todos
-from headway.actions.proof import receipts
+from headway.actions.todos import proof, todos
 from headway.agents.checks.rulings import CheckCaller, rule_on_checks
 from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
 from headway.agents.loop.assessor import judge
-from headway.agents.loop.calls import proposals, replay
-from headway.agents.loop.calls.call_arguments import JSON_ENCODER
+from headway.agents.loop.calls import proposals
+from headway.agents.loop.calls.proposals import JSON_ENCODER
 from headway.agents.loop.context import RunContext, Runtime
-from headway.agents.loop.late_payment import pay_late
 from headway.agents.loop.requests import ChecksRan, RunChecks, Sleep, Stop
-from headway.agents.loop.step import Step
+from headway.agents.loop.step import Step, pay_late
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.tools.execution import Execution
 from headway.ledger.check import Check, decode_checks, decode_draft, describe_failures
@@ -41,7 +39,7 @@ def require(step: Step, n: int, required: ChecksRequired) -> Requirement:
 
     Returns None if they are there, what the run has to wait for, or a text that says why the checks may not run.
     """
-    todo = todos.get(step.tx, step.run.tenant_id, required.todo_id)
+    todo = todos.get_todo(step.tx, step.run.tenant_id, required.todo_id)
     return require_results(step, n, todo, required.outcome)
 
 
@@ -84,14 +82,14 @@ def reaches_outside(checks: Sequence[Check]) -> bool:
 
 def serve_recorded(step: Step, effect: Effect, todo: Todo) -> Requirement:
     """Let a fork that makes no new calls rely on what the original's checks found, or stop it."""
-    recorded = replay.find_recorded(step, effect)
+    recorded = proposals.find_recorded(step, effect)
     if recorded is None or recorded.state != "succeeded":
-        return replay.stop(step, f"{RUN_CHECKS} {effect.arguments}")
+        return proposals.stop(step, f"{RUN_CHECKS} {effect.arguments}")
     draft = decode_draft(json.loads(recorded.result))._replace(subject_id=todo.id, run_id=step.run.id)
     draft = draft._replace(versions={**draft.versions, "replayed": "true"})
     served = effect._replace(state="succeeded", result=JSON_ENCODER.encode(draft.as_json()), replayed=1)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, served)
-    receipts.present(step.tx, step.run.tenant_id, [draft])
+    proof.present(step.tx, step.run.tenant_id, [draft])
     return None
 
 
@@ -144,7 +142,7 @@ def record_results(step: Step, reply: ChecksRan) -> None:
     draft = reply.checked.receipt
     ended = effect._replace(state="succeeded", result=JSON_ENCODER.encode(draft.as_json()))
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
-    receipts.present(step.tx, step.run.tenant_id, [draft])
+    proof.present(step.tx, step.run.tenant_id, [draft])
 
 
 def complete_with_proof(step: Step, n: int, todo: Todo, outcome: str) -> Requirement:

@@ -1,36 +1,177 @@
-"""A run's tool calls. Each is recorded as started before it is made, and is never repeated unless that is safe."""
+"""The calls of an answer: made in order, within limits, with results that fit the context."""
 
 import json
+from base64 import b64decode
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pydantic_ai.messages import (
+    BinaryContent,
+    ModelRequest,
     ModelResponse,
     ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
 )
 
-from headway.actions import jobs
-from headway.actions.people import inbox
-from headway.agents import trace_content
+from headway.actions.runs import inbox, jobs
+from headway.agents import tracing
 from headway.agents.instructions import prompts
-from headway.agents.loop import gates
-from headway.agents.loop.calls import call_limits, proofs, proposals, replay, writ_calls
-from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
-from headway.agents.loop.calls.tool_results import build_results_message, cut_text
-from headway.agents.loop.context import RESULT_LIMIT
-from headway.agents.loop.items import doubts
+from headway.agents.loop import gates, items
+from headway.agents.loop.calls import proofs, proposals, writ_calls
+from headway.agents.loop.calls.proposals import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, RunChecks, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
+from headway.agents.models.connections import DROPPED_CALLS, MAX_CALLS, MAX_CALLS_READ
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.execution import record_files
-from headway.agents.tools.results import USE_TOOL, list_callable_names
+from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
-from headway.agents.transcripts.transcript import TranscriptEntry, get_text
+from headway.agents.transcripts.transcript import Facts, TranscriptEntry, get_text, to_metadata
+from headway.ledger.attachment import Attachment
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
+from headway.ledger.framing import escape_frames
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.ledger.text import to_storable, to_storable_value
+from headway.ledger.todo import Todo, digest_item
 from headway.storage.stores import runs as run_store
+
+MAX_ANNOUNCED: Final = 8  # calls in one answer that start work or notify people
+ANNOUNCING_TOOLS: Final = ("set_goal", "discover_goal")
+TOO_MANY_ANNOUNCED: Final = (
+    f"One answer may set or propose {MAX_ANNOUNCED} goals. This one was not; call again if it is still needed."
+)
+
+
+def may_announce_more(earlier: list[Effect]) -> bool:
+    """Return whether one more call of an answer may start work or notify people, after these."""
+    return sum(effect.tool in ANNOUNCING_TOOLS for effect in earlier) < MAX_ANNOUNCED
+
+
+def describe_dropped_calls(response: ModelResponse) -> list[UserPromptPart]:
+    """Say how many calls of the answer were not made; nothing if all were."""
+    count = (response.metadata or {}).get(DROPPED_CALLS, 0)
+    if not count:
+        return []
+    number = f"At least {count}" if count >= MAX_CALLS_READ - MAX_CALLS else str(count)
+    calls = "1 call of your answer was" if count == 1 else f"{number} calls of your answer were"
+    return [UserPromptPart(f"{calls} not made: one answer may make {MAX_CALLS} calls. Make them again if they are still needed.")]
+
+
+# The message with the results of tool calls, in the form that the model gets.
+
+
+SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
+SIMPLE_TOOLS: Final = frozenset(("read_file", "write_file", "edit_file"))
+ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
+
+
+def build_results_message(step: Step, response: ModelResponse, ended: list[Effect], notices: list[UserPromptPart]) -> ModelRequest:
+    """Build the message with the results of a response's calls. The last call of a plan tool shows what is open."""
+    plan_calls = [index for index, effect in enumerate(ended) if get_family(step, effect) in PLAN_FAMILIES]
+    plan = step.plan() if plan_calls else []
+    last = plan_calls[-1] if plan_calls else None
+    parts = [
+        ToolReturnPart(
+            call.tool_name,
+            abridge_result(step, effect, plan, shows_plan=index == last) + describe_changes(step, call, effect),
+            call.tool_call_id,
+            metadata=None if index in plan_calls else {"handle": build_handle(step.run.id, effect)},  # a plan is never shortened
+        )
+        for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
+    ]
+    pictures = [
+        UserPromptPart([f"The image in the result of {effect.tool}:", *list_images(step, effect)])
+        for effect in ended
+        if effect.images
+    ]
+    metadata = to_metadata(list_facts(step, plan, [ended[index] for index in plan_calls])) if plan or notices else None
+    return ModelRequest([*parts, *notices, *pictures], metadata=metadata)
+
+
+def list_images(step: Step, effect: Effect) -> list[UserContent]:
+    """Return the images of a result, if the model can look at them."""
+    images = [Attachment("image", media_type, b64decode(data)) for media_type, data in json.loads(effect.images)]
+    if not all(map(step.context.can_read, images)):
+        return ["(not shown: this model cannot look at images)"]
+    return [BinaryContent(image.data, media_type=image.media_type) for image in images]
+
+
+def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
+    """Return the plan as facts. Without the digest, the whole plan is shown next: others changed what these calls do not show."""
+    facts = prompts.to_plan_facts(plan) if plan else {}
+    shown = next((known["item_digests"] for known in iter_facts(step) if "item_digests" in known), {})
+    results = "".join(effect.result for effect in plan_calls)
+    others = {(str(todo.id), digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
+    if plan and all(effect.tool in SINGLE_ITEM_TOOLS for effect in plan_calls) and not others <= shown.items():
+        del facts["plan_digest"]
+    return facts
+
+
+def iter_facts(step: Step) -> Iterator[Facts]:
+    """Yield the facts of the run's messages, newest first."""
+    return (entry.facts for entry in reversed(step.entries))
+
+
+def get_family(step: Step, effect: Effect) -> str:
+    tool = step.context.tools.get(effect.tool)
+    return tool.family if tool else ""
+
+
+def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: bool) -> str:
+    """Return the form of a result that is sent to the model: short ids, no unneeded fields, and cut if it is long."""
+    text = effect.result
+    tool = step.context.tools.get(effect.tool)
+    is_explanation = text.startswith('{"description"')  # use_tool without arguments asked for the parameters
+    if effect.state == "succeeded" and tool is not None and tool.abridge is not None and not is_explanation:
+        result = tool.abridge(json.loads(text))
+        is_whole_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)
+        next_items = prompts.list_next_items(plan) if shows_plan and not is_whole_plan else []
+        text = JSON_ENCODER.encode({**result, "plan": next_items} if next_items else result)
+        for todo in plan:
+            text = text.replace(f'"{todo.uuid}"', str(todo.id))
+    elif effect.state == "succeeded" and step.context.drives_items and (sentence := shorten(effect)):
+        text = sentence
+    limit = step.context.execution.result_limit
+    if len(text) > limit:
+        more = f"{len(text) - limit:,} more characters: {READ_RESULT} with handle {build_handle(step.run.id, effect)}"
+        text = f"{text[:limit]}\n… ({more}, offset {limit})"
+    return escape_frames(text)
+
+
+def shorten(effect: Effect) -> str:
+    """Return the result of a simple tool in plain words. Small models copy the braces and quotes of JSON into what they write."""
+    if effect.tool not in SIMPLE_TOOLS:
+        return ""
+    try:
+        result = json.loads(effect.result)
+    except ValueError:  # cut off, because it is very long
+        return ""
+    match effect.tool, result:
+        case "read_file", {"content": str(content)} if len(result) == 1:
+            return content
+        case "write_file" | "edit_file", {"path": str(path)}:
+            return f"Wrote {path}."
+    return ""
+
+
+def describe_changes(step: Step, call: ToolCallPart, effect: Effect) -> str:
+    """Tell the model if the arguments were changed before the call was made."""
+    if effect.arguments == call.args or effect.arguments == encode_arguments(resolve_tool(step, call).arguments):
+        return ""
+    return f"\n(A person changed the arguments before the call was made: {escape_frames(cut_text(effect.arguments, 2_000))})"
+
+
+def cut_text(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n… ({len(text) - limit:,} more characters)"
+
+
+# A run's tool calls. Each is recorded as started before it is made, and is never repeated unless that is safe.
+
 
 STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return
 ITEM_TOOLS: Final = frozenset(("start_todo", "complete_todo"))
@@ -56,7 +197,7 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if is_stored else {}
     ended: list[Effect] = []
     for index, call in enumerate(response.tool_calls):
-        may_announce = call_limits.may_announce(ended)
+        may_announce = may_announce_more(ended)
         outcome = (
             resume_call(step, stored_effects[index])
             if index in stored_effects
@@ -72,7 +213,7 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
     if isinstance(writ_output, Sleep | RunChecks | Stop):
         return writ_output
-    notices = [*writ_output, *call_limits.describe_dropped_calls(response)]
+    notices = [*writ_output, *describe_dropped_calls(response)]
     step.append(build_results_message(step, response, ended, notices))
     return None
 
@@ -87,8 +228,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     emit_call(step, effect)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, name)}))
-    if name in call_limits.ANNOUNCING_TOOLS and not may_announce:
-        return record_result(step, effect, to_result(tool.refuse(call_limits.TOO_MANY_ANNOUNCED)))
+    if name in ANNOUNCING_TOOLS and not may_announce:
+        return record_result(step, effect, to_result(tool.refuse(TOO_MANY_ANNOUNCED)))
     if on_demand and arguments is None:
         schema = tool.as_json()["input_schema"]
         if schema.get("required"):
@@ -99,9 +240,9 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     ruling = proposals.rule(step, tool, arguments)
     if ruling.decision == "deny":
         return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
-    if served := replay.answer_call(step, effect, tool, arguments):
+    if served := proposals.answer_call(step, effect, tool, arguments):
         return served
-    if doubt := doubts.find_doubt(step, name, arguments):
+    if doubt := items.find_doubt(step, name, arguments):
         return record_result(step, effect, to_result(tool.refuse(doubt)))
     if ruling.decision == "ask":
         return proposals.propose(step, effect, ruling)
@@ -113,8 +254,8 @@ def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, sto
     announced = 0
     for index, call in enumerate(response.tool_calls):
         name, arguments, tool, _ = resolve_tool(step, call)
-        announced += name in call_limits.ANNOUNCING_TOOLS
-        is_refused = name in call_limits.ANNOUNCING_TOOLS and announced > call_limits.MAX_ANNOUNCED
+        announced += name in ANNOUNCING_TOOLS
+        is_refused = name in ANNOUNCING_TOOLS and announced > MAX_ANNOUNCED
         is_known = index <= current or index in stored_effects or bool(step.run.replays)  # a fork proposes calls in their turn
         if is_known or tool is None or not isinstance(arguments, dict) or is_refused:
             continue
@@ -167,7 +308,7 @@ def call_ledger_tool(step: Step, effect: Effect, tool: Tool, arguments: dict[str
                 result = call_in_transaction(tool, arguments, step.context.execution, step.tx)
                 note(to_result_attributes(is_error=result.is_error))
                 if step.context.runtime.tracer.captures_content:
-                    note(trace_content.describe_call(arguments, result.value, step.context.runtime.tracer.redact))
+                    note(tracing.describe_call(arguments, result.value, step.context.runtime.tracer.redact))
             return record_result(step, effect, result)
         except ChecksRequired as required:
             request = proofs.require(step, effect.n, required)

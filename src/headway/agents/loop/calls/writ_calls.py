@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic_ai.messages import UserPromptPart
 
-from headway.actions import runs
+from headway.actions.runs import runs
 from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
-from headway.agents.loop.calls import proofs, replay
+from headway.agents.loop.calls import proofs, proposals
 from headway.agents.loop.requests import RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step
 from headway.agents.permission import find_writ_refusal
@@ -44,8 +44,8 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
     own_writs = [writ for writ in parsed_writs if not writ.is_quoted]
     if not own_writs:
         return [UserPromptPart("\n".join(notices))] if notices else []
-    if outside := replay.find_outside_writ(step, own_writs[: writs.WRITS_LIMIT]):
-        return replay.stop(step, outside)
+    if outside := proposals.find_outside_writ(step, own_writs[: writs.WRITS_LIMIT]):
+        return proposals.stop(step, outside)
     results: list[list[str]] = []
     if "agents" in step.context.role.writs:
         agent_calls = [agent_call for writ in own_writs[: writs.WRITS_LIMIT] for agent_call in writs.parse_agent_calls(writ)]
@@ -91,9 +91,11 @@ def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess)
 def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect | Sleep | Stop:
     effect = Effect(n, FIRST_AGENT_PLACE + index, "", AGENT_WRIT, json.dumps(agent_call._asdict()), "started")
     if step.run.replays:
-        recorded = replay.find_recorded(step, effect)
+        recorded = proposals.find_recorded(step, effect)
         return (
-            replay.serve(step, effect, recorded) if recorded else replay.stop(step, f"/agent {agent_call.agent} {agent_call.task}")
+            proposals.serve(step, effect, recorded)
+            if recorded
+            else proposals.stop(step, f"/agent {agent_call.agent} {agent_call.task}")
         )
     try:
         if not agent_call.task:
@@ -115,7 +117,7 @@ def poll_agent(step: Step, effect: Effect) -> list[str] | None:
     """Return the lines that answer the call, or None while its sub-agent is running."""
     if effect.state != "started":
         return effect.result.split("\n")
-    child = runs.get(step.tx, step.run.tenant_id, effect.result)
+    child = runs.get_run(step.tx, step.run.tenant_id, effect.result)
     if not child.ended:
         return None
     lines = render_result(runs.build_result(step.tx, child))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from headway.agents.instructions import prompts
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall
-from headway.agents.transcripts.facts import Facts
+from headway.agents.transcripts.transcript import Facts
 from headway.ledger.framing import format_inline
 from headway.ledger.goal import OPEN_STATUSES
 

@@ -1,7 +1,8 @@
-"""What the rehearsal model sees of a request: the turn's request, its plan as facts, and the tool calls so far."""
+"""What a request asks the rehearsal model to do, and the tools that it names."""
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -10,14 +11,74 @@ from typing import Any, Final, NamedTuple
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.agents.models.rehearsal import named_tools, reading
-from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall, format_title, parse_json
+from headway.agents.models.rehearsal import reading
+from headway.agents.models.rehearsal.reading import READ_LIMIT, CannotRun, RecentResults, RehearsalCall, format_title, parse_json
 from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import to_result
-from headway.agents.transcripts.attachments import strip_attachments
-from headway.agents.transcripts.facts import Facts, find_facts
+from headway.agents.transcripts.transcript import Facts, find_facts, strip_attachments
 from headway.ledger.text import to_storable
 from headway.ledger.todo import OPEN_STATUSES
+
+TOOL_CALL: Final = re.compile(
+    r"\b(?:use|call|run|invoke|with|using|tool)(?: the)?(?: tool)? [`'\"]?(\w{1,100})|\b(\w{1,100})\(", re.IGNORECASE
+)
+TEXT: Final = r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|“[^“”\n]*”"
+NUMBER: Final = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
+VALUE: Final = re.compile(rf"(?<![\w.])(?:({TEXT})|({NUMBER}|true|false)(?![\w.]))")
+NAMED_VALUE: Final = re.compile(rf"\b(\w{{1,60}}) ?[=:] ?(?:({TEXT})|({NUMBER}|true|false)(?![\w.]))")
+
+
+def find_tool_name(step: str, names: Collection[str]) -> str:
+    """Return the tool that a step calls by its name; empty if it calls none."""
+    called = (first or second for first, second in TOOL_CALL.findall(step[:READ_LIMIT]))
+    return next((name for name in called if name in names), "")
+
+
+def build_named_call(name: str, schema: Mapping[str, Any], step: str, request: str) -> RehearsalCall | CannotRun:
+    """Build the call with the values of the step or else of the whole request: named ones first, then the others in order."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    required = [argument for argument in schema.get("required", ()) if argument in properties]
+    arguments: dict[str, Any] = {}
+    for source in (step, request):
+        text = source[:READ_LIMIT].replace(f"`{name}`", name)
+        named = {key: parse_value(*value) for key, *value in NAMED_VALUE.findall(text)}
+        arguments = {**read_object(text), **named, **arguments}
+        values = [parse_value(*found) for found in VALUE.findall(NAMED_VALUE.sub(" ", text))]
+        for argument in required:
+            if argument not in arguments and (value := take_fitting(values, properties[argument])) is not None:
+                arguments[argument] = value
+    arguments = {key: value for key, value in arguments.items() if key in properties}
+    if missing := [argument for argument in required if argument not in arguments]:
+        return CannotRun(f"{name} needs {', '.join(missing)}, which the request does not give.")
+    return RehearsalCall(name, arguments)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """Read the JSON object that a text contains, if there is one."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        found = json.loads(text[start : end + 1]) if 0 <= start < end else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def parse_value(text: str, literal: str) -> Any:
+    return text[1:-1] if text else json.loads(literal)
+
+
+def take_fitting(values: list[Any], schema: Mapping[str, Any]) -> Any:
+    """Take the first value of the type out of the list."""
+    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+    kind = kinds.get(str(schema.get("type")))
+    for index, value in enumerate(values):
+        if kind is not None and isinstance(value, kind) and isinstance(value, bool) == (kind is bool):  # type: ignore[arg-type]
+            return values.pop(index)
+    return None
+
+
+# What the rehearsal model sees of a request: the turn's request, its plan as facts, and the tool calls so far.
+
 
 PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
 BOOKKEEPING_TOOLS: Final = PLANNING_TOOLS | {"list_todo", "manage_todos"}
@@ -113,8 +174,8 @@ class ParsedMessages:
     def find_named_tool(self, step: str) -> RehearsalCall | CannotRun | None:
         """Return the call of a tool that a step names, such as `Use word_count with "one two"`. Its texts may stand anywhere in the
         request."""
-        name = named_tools.find_tool_name(step, self.schemas.keys() - BOOKKEEPING_TOOLS)
-        return named_tools.build_named_call(name, self.schemas[name], step, self.request.text) if name else None
+        name = find_tool_name(step, self.schemas.keys() - BOOKKEEPING_TOOLS)
+        return build_named_call(name, self.schemas[name], step, self.request.text) if name else None
 
     @property
     def recent_results(self) -> RecentResults:

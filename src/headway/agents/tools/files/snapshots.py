@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from headway.agents.tools.files.contents import read_entry
 from headway.agents.tools.files.folders import SKIPPED_FOLDERS, Entry, Walk, open_folder
 from headway.ledger.errors import HeadwayError
-from headway.ledger.files.versions import (
+from headway.ledger.file_versions import (
     CALL_LIMIT,
     CONTENT_LIMIT,
     FILES_PER_CALL,

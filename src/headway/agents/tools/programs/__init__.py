@@ -1,0 +1,1 @@
+"""Programs that agents run, in a sandbox."""

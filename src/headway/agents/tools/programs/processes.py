@@ -1,4 +1,4 @@
-"""Starting a program in a sandbox or without one, waiting for its end, and killing everything that it started."""
+"""Processes of programs: started, limited, measured and ended."""
 
 import json
 import os
@@ -8,15 +8,103 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import IO, Final, NamedTuple
 
 from headway.agents.tools.programs import sandbox as bubblewrap
-from headway.agents.tools.programs import usage
 from headway.agents.tools.programs.sandbox import build_search_path, is_visible
-from headway.ledger.run import Sandbox
+from headway.ledger.run import MEBIBYTE, Sandbox
+
+FILE_BYTES: Final = 1024 * MEBIBYTE
+KILLED_FIRST: Final = "1000"  # if the machine runs out of memory
+THREADS_PER_PROCESS: Final = 4  # on average
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def restrict(pid: int, sandbox: Sandbox) -> None:
+    """Set the hard limits of a process, which its children inherit."""
+    if sys.platform != "linux":
+        return
+    import resource  # noqa: PLC0415  not on every system
+
+    limits = {resource.RLIMIT_DATA: sandbox.memory, resource.RLIMIT_FSIZE: FILE_BYTES, resource.RLIMIT_CORE: 0}
+    with suppress(OSError):  # it has ended
+        for kind, limit in limits.items():
+            _, highest = resource.prlimit(pid, kind)
+            allowed = limit if highest == resource.RLIM_INFINITY else min(limit, highest)
+            resource.prlimit(pid, kind, (allowed, allowed))
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(KILLED_FIRST)
+
+
+def find_excess(root: int, sandbox: Sandbox) -> str:
+    """Return which limit a process and its descendants exceed, as the predicate of a sentence; empty if they exceed none."""
+    tree, threads = list_tree(root, sandbox)
+    if len(tree) > sandbox.processes:
+        return f"started more than {sandbox.processes:,} processes"
+    if threads > get_thread_limit(sandbox):
+        return f"started more than {get_thread_limit(sandbox):,} threads"
+    # Processes share memory, which the first sum counts more than once. The second one is exact, but slow.
+    if add_up(tree, read_resident_bytes) > sandbox.memory and add_up(tree, read_proportional_bytes) > sandbox.memory:
+        return f"used more than {sandbox.memory // MEBIBYTE:,} MiB of memory"
+    return ""
+
+
+def get_thread_limit(sandbox: Sandbox) -> int:
+    return sandbox.processes * THREADS_PER_PROCESS
+
+
+def list_tree(root: int, sandbox: Sandbox) -> tuple[list[int], int]:
+    """List a process and its descendants, and count their threads, until one of the limits is exceeded."""
+    tree, threads, place = [root], 0, 0
+    while place < len(tree) <= sandbox.processes and threads <= get_thread_limit(sandbox):
+        numbers = list_threads(tree[place])
+        threads += len(numbers)
+        if threads <= get_thread_limit(sandbox):
+            tree += [child for thread in numbers for child in list_children(tree[place], thread)]
+        place += 1
+    return tree, threads
+
+
+def list_threads(pid: int) -> list[str]:
+    with suppress(OSError):  # it has ended, or this is not Linux
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def list_children(pid: int, thread: str) -> list[int]:
+    with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+        return [int(number) for number in file.read().split()]
+    return []
+
+
+def add_up(tree: Iterable[int], read_bytes: Callable[[int], int]) -> int:
+    total = 0
+    for pid in tree:
+        with suppress(OSError, IndexError, ValueError):  # it has ended
+            total += read_bytes(pid)
+    return total
+
+
+def read_resident_bytes(pid: int) -> int:
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * PAGE_BYTES
+
+
+def read_proportional_bytes(pid: int) -> int:
+    """Return the memory of a process. What it shares with others is divided by their number."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            lines = file.read().splitlines()
+    except PermissionError:
+        return read_resident_bytes(pid)
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+# Starting a program in a sandbox or without one, waiting for its end, and killing everything that it started.
+
 
 KILL_WAIT_S: Final = 5.0
 CHECK_INTERVAL_S: Final = 0.1
@@ -78,7 +166,7 @@ def start_in_sandbox(launch: Launch, stack: ExitStack) -> Running:
     first_line = status.readline()
     root = int(json.loads(first_line)["child-pid"]) if first_line else 0
     if root:
-        usage.restrict(root, launch.sandbox)
+        restrict(root, launch.sandbox)
     with suppress(BrokenPipeError):
         gate.write(b"\n")
     return Running(process, root, status)
@@ -97,7 +185,7 @@ def start_plainly(launch: Launch, stack: ExitStack) -> Running:
         pass_fds=launch.inherited,
         start_new_session=True,
     )
-    usage.restrict(process.pid, launch.sandbox)
+    restrict(process.pid, launch.sandbox)
     return Running(process, process.pid)
 
 
@@ -118,7 +206,7 @@ def wait_for_end(running: Running, sandbox: Sandbox, limit_s: float, canceled: t
             return f"did not finish within {limit_s:g} s"
         if canceled is not None and canceled.is_set():
             return "was canceled"
-        if running.root and (excess := usage.find_excess(running.root, sandbox)):
+        if running.root and (excess := find_excess(running.root, sandbox)):
             return excess
 
 

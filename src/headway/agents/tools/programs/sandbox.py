@@ -1,23 +1,113 @@
-"""The sandbox for programs: builds the arguments of bubblewrap, and finds out once per process whether it works here.
-
-A program sees the system's folders read-only, its own folder, and nothing else of this machine: no other tenant's files, no home
-folder, no processes. Linux only; elsewhere there is no sandbox.
-"""
+"""The sandbox of programs: what they may reach, which system calls they may make, and the user's own programs."""
 
 import os
+import platform
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from errno import ENOSYS, EPERM
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from headway.agents.tools.programs.system_calls import build_filter
+from headway.ledger.check import HOME_PARENTS
 from headway.ledger.run import MEBIBYTE, Sandbox
 from headway.ledger.text import to_one_line
+
+SET_ID_BITS: Final = 0o6000
+CREATES: Final = 0o100 | 0o20000000  # O_CREAT and O_TMPFILE: only these use the mode
+NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # offsets in what the kernel passes to the filter
+LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, JUMP_IF_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # instructions
+ALLOW: Final = 0x7FFF0000
+FAIL: Final = 0x00050000  # with this error number
+X32: Final = 0x40000000  # numbers from here on are another set of calls, for the same machine
+MISSING: Final = (425, 437, 447)  # io_uring_setup, openat2, memfd_secret: the same number everywhere
+CHMOD_AT: Final = {452: 2}  # fchmodat2
+
+
+class SystemCalls(NamedTuple):
+    """The numbers of calls on one architecture."""
+
+    architecture: int
+    modes: dict[int, int]  # calls that set a mode, with the place of that argument
+    opens: dict[int, int]  # calls that open a file, with the place of their flags. The mode comes next
+    memory_file: int
+
+
+X86_64: Final = SystemCalls(0xC000003E, {85: 1, 90: 1, 91: 1, 133: 1, 259: 2, 268: 2}, {2: 1, 257: 2}, 319)
+I386: Final = SystemCalls(0x40000003, {8: 1, 14: 1, 15: 1, 94: 1, 297: 2, 306: 2}, {5: 1, 295: 2}, 356)
+AARCH64: Final = SystemCalls(0xC00000B7, {33: 2, 52: 1, 53: 2}, {56: 2}, 279)
+ARM: Final = SystemCalls(0x40000028, {8: 1, 14: 1, 15: 1, 94: 1, 324: 2, 333: 2}, {5: 1, 322: 2}, 385)
+MACHINES: Final = {"x86_64": (X86_64, I386), "aarch64": (AARCH64, ARM)}  # each also runs programs of its smaller sister
+
+
+@lru_cache(maxsize=1)
+def build_filter() -> bytes:
+    """Build the filter for this machine; empty for one whose calls we do not know."""
+    known = MACHINES.get(platform.machine(), ())
+    if not known:
+        return b""
+    program = load(ARCHITECTURE)
+    for calls in known:
+        section = build_section(calls)
+        program += jump(JUMP_IF_EQUAL, calls.architecture, 0, count(section)) + section
+    return program + fail(ENOSYS)
+
+
+def build_section(calls: SystemCalls) -> bytes:
+    section = load(NUMBER)
+    if calls is X86_64:
+        section += jump(JUMP_IF_AT_LEAST, X32, 0, 1) + fail(ENOSYS)
+    for number in (*MISSING, calls.memory_file):
+        section += jump(JUMP_IF_EQUAL, number, 0, 1) + fail(ENOSYS)
+    for number, place in (calls.modes | CHMOD_AT).items():
+        section += when(number, refuse_bits(place))
+    for number, place in calls.opens.items():
+        check = refuse_bits(place + 1)
+        section += when(number, load_argument(place) + jump(JUMP_IF_ANY_BIT, CREATES, 0, count(check) - 1) + check)
+    return section + give_back(ALLOW)
+
+
+def when(number: int, instructions: bytes) -> bytes:
+    return jump(JUMP_IF_EQUAL, number, 0, count(instructions)) + instructions
+
+
+def refuse_bits(place: int) -> bytes:
+    """Fail if the mode in this argument has one of the bits; otherwise allow the call."""
+    return load_argument(place) + jump(JUMP_IF_ANY_BIT, SET_ID_BITS, 0, 1) + fail(EPERM) + give_back(ALLOW)
+
+
+def load(offset: int) -> bytes:
+    return struct.pack("=HBBI", LOAD, 0, 0, offset)
+
+
+def load_argument(place: int) -> bytes:
+    return load(ARGUMENTS + 8 * place)  # its lower half, on these machines
+
+
+def jump(condition: int, value: int, if_true: int, if_false: int) -> bytes:
+    """Skip that many instructions."""
+    return struct.pack("=HBBI", condition, if_true, if_false, value)
+
+
+def fail(error: int) -> bytes:
+    return give_back(FAIL | error)
+
+
+def give_back(action: int) -> bytes:
+    return struct.pack("=HBBI", RETURN, 0, 0, action)
+
+
+def count(instructions: bytes) -> int:
+    return len(instructions) // 8
+
+
+# The sandbox for programs: builds the arguments of bubblewrap, and finds out once per process whether it works here.
+
 
 BWRAP: Final = "bwrap"
 PROBE_TIMEOUT_S: Final = 10.0
@@ -207,3 +297,42 @@ def is_visible(path: str, sandbox: Sandbox) -> bool:
 def build_search_path() -> str:
     """Return PATH without relative entries, which would lead into the workspace, where agents write."""
     return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep)))
+
+
+# What the operator's own commands need to see beside the system: the programs in PATH, and the Python that runs Headway.
+
+
+PYTHONS: Final = ("python", "python3")
+# Beside a folder `bin`: the libraries of its programs. The rest, such as settings and keys in ~/.cargo or ~/.local, stays hidden.
+LIBRARIES: Final = ("lib", "lib64", "libexec", "pyvenv.cfg")
+
+
+def list_program_paths() -> tuple[str, ...]:
+    """List the folders in PATH and those that their programs use, without what every sandbox shows."""
+    folders = [*build_search_path().split(os.pathsep), os.path.dirname(sys.executable)]
+    paths = [path for folder in folders for path in list_needed(folder)]
+    return tuple(dict.fromkeys(path for path in paths if not any(is_inside(path, system) for system in SYSTEM_FOLDERS)))
+
+
+def list_needed(folder: str) -> Iterator[str]:
+    """Yield a folder of programs, their libraries, and the same of the Python that it links to, as that of an environment does."""
+    yield from list_with_libraries(folder)
+    pythons = (os.path.join(folder, name) for name in PYTHONS)
+    for real in {os.path.dirname(os.path.realpath(python)) for python in pythons if os.path.exists(python)}:
+        yield from list_with_libraries(real)
+
+
+def list_with_libraries(folder: str) -> Iterator[str]:
+    folder = os.path.normpath(folder)
+    if not os.path.isdir(folder) or holds_homes(folder):
+        return
+    yield folder
+    if os.path.basename(folder) == "bin":
+        beside = (os.path.join(os.path.dirname(folder), name) for name in LIBRARIES)
+        yield from filter(os.path.exists, beside)
+
+
+def holds_homes(folder: str) -> bool:
+    """Whether a folder is the root, a user's home, or holds homes. Nothing of these is shown as a whole."""
+    parts = os.path.realpath(folder).split(os.sep)[1:]
+    return parts == [""] or folder == os.path.expanduser("~") or (parts[0] in HOME_PARENTS and len(parts) < 3)

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions import conversations, halts, jobs, run_ends, runs, turns, views
+from headway.actions.engine import run_ends
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.people import steering
-from headway.feed_channel import TENANT_MOVED, FeedReader
+from headway.actions.installation import halts
+from headway.actions.runs import jobs, runs
+from headway.actions.todos import conversations
+from headway.actions.turns import steering, turns, views
+from headway.feed import TENANT_MOVED, FeedReader
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Halted, HeadwayError, TurnEnded, WrongCell
 from headway.ledger.job import Job
 from headway.ledger.run import TurnMode
 from headway.ledger.scope import Scope
 from headway.settings import Settings
-from headway.storage.attachment_files import read_attachment
+from headway.storage.home_files import read_attachment
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import (
     SENDER,
@@ -34,18 +37,17 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     read_standard_input,
 )
-from headway.surfaces.cli.health.model_checks import check_local_server
-from headway.surfaces.cli.keyboard.attaching import describe_attached, is_attach_line, read_attached
+from headway.surfaces.cli.health import check_local_server
 from headway.surfaces.cli.keyboard.chat_prompt import introduce, is_command, parse_message, run_prompt_loop
+from headway.surfaces.cli.keyboard.line_editor import describe_attached, is_attach_line, read_attached
 from headway.surfaces.cli.keyboard.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.cli.person_prompts import PersonPrompts
-from headway.surfaces.cli.turn_notes import CONTINUE_COMMAND
-from headway.surfaces.cli.turn_view import LiveTurnView, TurnView, open_turn_view
+from headway.surfaces.cli.turn_view import CONTINUE_COMMAND, LiveTurnView, TurnView, open_turn_view
 from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
     from headway.agents.forks import Forks
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
     from headway.storage.database import DatabaseAccess
 
 HALT_POLL_S = 0.3
@@ -116,7 +118,7 @@ def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
     if ledger.scope.conversation_id:
         return ledger.scope.conversation_id
     newest = ledger.read(views.list_conversations, 1) if going_on else []
-    return newest[0].id if newest else ledger.write(conversations.add).id
+    return newest[0].id if newest else ledger.write(conversations.add_conversation).id
 
 
 def choose_exit_code(turn: dict[str, Any], *, once: bool) -> int:
@@ -182,7 +184,7 @@ class ChatSession:
         self.introduction: list[str] = []  # which conversation continues, for a chat that begins with a prompt
 
     async def begin(self) -> None:
-        from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+        from headway.process.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
 
         configure_plain_logging(self.settings)
         self.headway = Headway(self.settings)
@@ -195,7 +197,7 @@ class ChatSession:
             self.headway.close()
 
     async def start_conversation(self) -> None:
-        conversation = await self.database.write(lambda tx: conversations.add(tx, self.scope.tenant_id))
+        conversation = await self.database.write(lambda tx: conversations.add_conversation(tx, self.scope.tenant_id))
         self.scope = self.scope._replace(conversation_id=conversation.id)
 
     async def change_model(self, name: str) -> None:
@@ -259,9 +261,9 @@ class ChatSession:
         run = turns.find_running(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        turn_runs = runs.list_page(tx, run.tenant_id, run.turn_id, 500)
+        turn_runs = runs.list_runs(tx, run.tenant_id, run.turn_id, 500)
         self.active_headway.engine.recover(tx, [turn_run.id for turn_run in turn_runs])
-        job = jobs.get(tx, run.tenant_id, run.id)
+        job = jobs.get_job(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
@@ -379,7 +381,7 @@ class ChatSession:
     def document(self, tx: Transaction, turn_id: str) -> dict[str, Any]:
         messages = turns.list_messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
         return {
-            "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
+            "turn": turns.show_turn(tx, self.scope.tenant_id, turn_id, self.settings.limits),
             "messages": [message.as_json() for message in messages if message.turn_id == turn_id],
         }
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from headway.actions import spending
-from headway.actions.operations import spending_history
-from headway.actions.operations.spending_history import MOST_DAYS
+from headway.actions.installation import spending
+from headway.actions.installation.spending import MOST_DAYS
 from headway.ledger.cells import Cell
 from headway.ledger.errors import Invalid
 from headway.ledger.run import REHEARSAL_MODEL, SpendingGroup, to_nanos
@@ -63,7 +62,7 @@ def costs(invocation: Invocation, days: int | None, by: SpendingGroup | None, li
 
 def print_history(invocation: Invocation, days: int, group: SpendingGroup) -> None:
     with invocation.open_ledger() as ledger:
-        history = ledger.read(spending_history.build_history, days, group)
+        history = ledger.read(spending.build_history, days, group)
 
     def draw() -> None:
         spent: dict[str, float] = {}

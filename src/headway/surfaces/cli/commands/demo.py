@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from headway import settings
-from headway.actions import goal_views
-from headway.actions.access import tenants
+from headway.actions.goals import views
+from headway.actions.installation import tenants
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import PREFIX
@@ -181,7 +181,7 @@ def survive_crash(demo: DemoRunner) -> dict[str, Any]:
     demo.say(demo.styled(state, fg="red", bold=True))
     demo.say("Another process takes over in about five seconds, when the lease of the killed one expires.")
     demo.run("goal", "watch", "2")
-    journal = [entry.as_json() for entry in demo.read(goal_views.list_entries, 2, 500)]
+    journal = [entry.as_json() for entry in demo.read(views.list_entries, 2, 500)]
     ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
     repeated = len(ended) - len(set(ended))
     verdict = (
@@ -209,6 +209,6 @@ def kill_after_first_outcome(demo: DemoRunner, process: "subprocess.Popen[str]")
 
 def find_goal_summary(demo: DemoRunner, goal_id: int) -> dict[str, Any]:
     """Return the id, description, status and progress of a goal, or an empty dictionary if it does not exist yet."""
-    page = demo.read(goal_views.list_page, None, 10)
+    page = demo.read(views.list_goals, None, 10)
     fields = ("id", "description", "status", "progress")
     return next(({name: goal[name] for name in fields} for goal in (page.goals if page else ()) if goal["id"] == goal_id), {})

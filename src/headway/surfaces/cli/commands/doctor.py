@@ -6,19 +6,21 @@ import click
 
 from headway.extras import describe_missing, is_installed
 from headway.ledger.errors import HeadwayError, UntrustedFolder
-from headway.ledger.retention import describe_retention
+from headway.ledger.tenancy import describe_retention
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, get_environment, inspect_current_folder
 from headway.settings.redaction import build_redactor
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
-from headway.surfaces.cli.health.cell_checks import inspect_cells
-from headway.surfaces.cli.health.database_checks import inspect_databases
-from headway.surfaces.cli.health.dispatch_checks import inspect_dispatch
-from headway.surfaces.cli.health.findings import Finding
-from headway.surfaces.cli.health.model_checks import inspect_models
-from headway.surfaces.cli.health.policy_checks import inspect_policy
-from headway.surfaces.cli.health.sandbox_checks import inspect_sandbox
+from headway.surfaces.cli.health import (
+    Finding,
+    inspect_cells,
+    inspect_databases,
+    inspect_dispatch,
+    inspect_models,
+    inspect_policy,
+    inspect_sandbox,
+)
 from headway.trust import Inspection, summarize
 
 

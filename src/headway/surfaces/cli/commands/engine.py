@@ -6,16 +6,17 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import goals, runs, schedules, turns, views
-from headway.actions import jobs as job_actions
-from headway.actions.goals import DEFAULT_PRIORITY
-from headway.actions.people import steering
-from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, ScheduleChange, Timing
-from headway.actions.views import RunFilter
+from headway.actions.engine import schedules
+from headway.actions.engine.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, ScheduleChange, Timing
+from headway.actions.goals import goals
+from headway.actions.goals.goals import DEFAULT_PRIORITY
+from headway.actions.runs import jobs as job_actions
+from headway.actions.runs import runs
+from headway.actions.turns import steering, turns, views
+from headway.actions.turns.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
-from headway.ledger.job import Job
+from headway.ledger.job import Job, Schedule
 from headway.ledger.run import Run, to_dollars
-from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, parse_json_object
@@ -75,8 +76,8 @@ def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limi
 def show_agent(invocation: Invocation, run_id: str) -> None:
     """Show everything about a run."""
     with invocation.open_ledger() as ledger:
-        run = ledger.read(runs.get, run_id)
-        job = ledger.read(job_actions.find, run_id)
+        run = ledger.read(runs.get_run, run_id)
+        job = ledger.read(job_actions.find_job, run_id)
     document = runs.as_json(run, job.retry_at if job else 0)
     invocation.answer({"agent": document}, lambda: print_fields({**(build_wait_fields(job) if job else {}), **document}))
 
@@ -87,7 +88,7 @@ def show_agent(invocation: Invocation, run_id: str) -> None:
 def cancel_agent(invocation: Invocation, run_id: str) -> None:
     """Cancel a sub-agent and everything it started."""
     with invocation.open_ledger() as ledger:
-        run = cancel_with_hint(ledger, runs.cancel, run_id)
+        run = cancel_with_hint(ledger, runs.cancel_run, run_id)
     invocation.answer({"agent": runs.as_json(run)}, lambda: print_row(build_run_row(run)))
 
 
@@ -191,11 +192,11 @@ def edit_schedule(invocation: Invocation, /, name: str, new_name: str | None, **
             check_tool(invocation.settings(), ledger, work["tool"])
         timing = None
         if (cron, tz, every) != (None, None, None):
-            row = ledger.read(schedules.get, name)
+            row = ledger.read(schedules.get_schedule, name)
             timing = parse_timing(
                 cron or (row.cron if every is None else None), tz or (row.timezone if every is None else None), every
             )
-        row = ledger.write(schedules.change, name, ScheduleChange(timing, work or None, None, new_name))
+        row = ledger.write(schedules.change_schedule, name, ScheduleChange(timing, work or None, None, new_name))
     answer_with_schedule(invocation, row)
 
 
@@ -241,14 +242,14 @@ def check_tool(settings: Settings, ledger: TenantDatabase, work: dict[str, Any])
 
     from headway.agents.instructions import role_files  # noqa: PLC0415
     from headway.agents.instructions.roles import Roles  # noqa: PLC0415
-    from headway.agents.tools import catalogue, scheduled  # noqa: PLC0415
+    from headway.agents.tools import catalogue  # noqa: PLC0415
     from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
 
     toolbox = catalogue.build_toolbox(
         ExternalAccess(settings.http_allow, settings.commands, settings.sandbox), Path(settings.home, "tools")
     )
     roles = Roles(role_files.load(Path(settings.home, "agents"), toolbox.tools))
-    ledger.read(scheduled.check_call, work, toolbox, roles)
+    ledger.read(catalogue.check_call, work, toolbox, roles)
 
 
 def build_tool_work(ledger: TenantDatabase, name: str | None, arguments: str) -> dict[str, Any]:
@@ -270,7 +271,7 @@ def build_tool_work(ledger: TenantDatabase, name: str | None, arguments: str) ->
 def list_schedules(invocation: Invocation, limit: int) -> None:
     """List schedules with their last and next run."""
     with invocation.open_ledger() as ledger:
-        page = ledger.read(schedules.list_page, limit)
+        page = ledger.read(schedules.list_schedules, limit)
     invocation.answer(
         page.as_json(),
         lambda: print_table(
@@ -312,7 +313,7 @@ def run_schedule(invocation: Invocation, name: str) -> None:
 def remove_schedule(invocation: Invocation, name: str) -> None:
     """Delete a schedule."""
     with invocation.open_ledger() as ledger:
-        ledger.write(schedules.remove, name)
+        ledger.write(schedules.remove_schedule, name)
     invocation.answer({"deleted": True}, lambda: click.echo(f"deleted {to_one_line(name)}"))
 
 

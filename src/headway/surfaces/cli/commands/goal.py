@@ -5,22 +5,18 @@ from typing import Any, get_args
 
 import click
 
-from headway.actions import goal_views, goals, jobs
-from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
-from headway.actions.inspection import plan_history
-from headway.actions.inspection.goal_forks import GoalForkRequest
-from headway.actions.inspection.goal_forks import fork_goal as fork
-from headway.actions.people import goal_edits
-from headway.actions.people.goal_edits import GoalEdit
+from headway.actions.goals import goals, views
+from headway.actions.goals.forks import GoalForkRequest
+from headway.actions.goals.forks import fork_goal as fork
+from headway.actions.goals.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, GoalEdit, NewGoal
+from headway.actions.runs import jobs
 from headway.ledger.goal import Decision, Goal, GoalFilter, GoalSort, GoalStatus
 from headway.ledger.run import to_nanos
 from headway.ledger.text import to_one_line
 from headway.ledger.todo import UNSET, write_checks
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli import goal_drawing as drawing
-from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
-from headway.surfaces.cli.changes_view import list_diff_lines
-from headway.surfaces.cli.check_options import check_options, read_checks
+from headway.surfaces.cli import goal_view as drawing
+from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID, check_options, read_checks
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -29,6 +25,7 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     require_confirmation,
 )
+from headway.surfaces.cli.turn_view import list_diff_lines
 
 DEFAULT_PAGE_SIZE = 50
 
@@ -76,7 +73,7 @@ def add_goal(
         settings = invocation.settings()
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
         checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
-        return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
+        return goals.add_goal(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
 
     pursue_new(invocation, set_goal, no_wait=no_wait)
 
@@ -117,7 +114,7 @@ def list_goals(
 ) -> None:
     """List goals."""
     with invocation.open_ledger() as ledger:
-        page = ledger.read(goal_views.list_page, GoalFilter(status, search, waiting, sort), limit)
+        page = ledger.read(views.list_goals, GoalFilter(status, search, waiting, sort), limit)
     invocation.answer(page._asdict(), lambda: drawing.print_goals(page.goals, more=page.next_cursor is not None))
 
 
@@ -128,8 +125,8 @@ def list_goals(
 def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
     """Show a goal with its progress, its sub-goals and its latest journal entries."""
     with invocation.open_ledger() as ledger:
-        document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
-        entries = [entry.as_json() for entry in ledger.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
+        document = ledger.read(views.show_goal, goal_id, invocation.settings().goals)
+        entries = [entry.as_json() for entry in ledger.read(views.list_entries, goal_id, drawing.LAST_ENTRIES)]
 
     def draw() -> None:
         drawing.print_goal(document, entries)
@@ -145,7 +142,7 @@ def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
 def watch_goal(invocation: Invocation, goal_id: int) -> None:
     """Follow a goal until it ends or pauses. Pursues it if no other process works on the database. Ctrl-C leaves it."""
     with invocation.open_ledger() as ledger:
-        ledger.read(goals.get, goal_id)
+        ledger.read(goals.get_goal, goal_id)
         tenant_id = ledger.scope.tenant_id
     follow_and_answer(invocation, tenant_id, goal_id)
 
@@ -173,7 +170,7 @@ def resume_goal(invocation: Invocation, goal_id: int) -> None:
 def abandon_goal(invocation: Invocation, goal_id: int, *, yes: bool) -> None:
     """Abandon a goal for good. Finished work is kept."""
     with invocation.open_ledger() as ledger:
-        current = ledger.read(goals.get, goal_id)
+        current = ledger.read(goals.get_goal, goal_id)
         if not current.ended:
             require_confirmation(f"Abandon goal #{goal_id} {to_one_line(current.description)[:60]!r} for good?", yes=yes)
     change_goal(invocation, goal_id, goals.abandon)
@@ -186,7 +183,7 @@ def abandon_goal(invocation: Invocation, goal_id: int, *, yes: bool) -> None:
 @pass_invocation
 def decide_goal(invocation: Invocation, goal_id: int, action: Decision, note: str) -> None:
     """Decide about a paused goal: continue it, replan it or abandon it."""
-    change_goal(invocation, goal_id, goals.decide, action, note, invocation.settings().limits)
+    change_goal(invocation, goal_id, goals.decide_goal, action, note, invocation.settings().limits)
 
 
 @goal.command("edit")
@@ -226,7 +223,7 @@ def edit_goal(
 
     def change(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
         due = 0 if no_deadline else UNSET if deadline is None else tx.now + int(deadline * 1000)
-        return goal_edits.edit(tx, tenant_id, goal_id, edit._replace(deadline_at=due), invocation.settings().limits)
+        return goals.edit_goal(tx, tenant_id, goal_id, edit._replace(deadline_at=due), invocation.settings().limits)
 
     change_goal(invocation, goal_id, change)
 
@@ -239,9 +236,9 @@ def repeat_goal(invocation: Invocation, goal_id: int, *, no_wait: bool) -> None:
     """Run an ended goal again, as a new goal with the same text, criteria, checks and limits."""
 
     def start(tx: Transaction, tenant_id: int) -> Goal:
-        settings, new_goal = invocation.settings(), goal_edits.build_repeat(tx, tenant_id, goal_id)
+        settings, new_goal = invocation.settings(), goals.build_repeat(tx, tenant_id, goal_id)
         checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if new_goal.repository else new_goal
-        return goal_edits.run_again(tx, tenant_id, checked, settings.limits)
+        return goals.run_again(tx, tenant_id, checked, settings.limits)
 
     pursue_new(invocation, start, no_wait=no_wait)
 
@@ -260,7 +257,7 @@ def repeat_goal(invocation: Invocation, goal_id: int, *, no_wait: bool) -> None:
 def list_plans(invocation: Invocation, goal_id: int, limit: int) -> None:
     """List the plans of a goal, the one in force first, with what each changed."""
     with invocation.open_ledger() as ledger:
-        page = ledger.read(plan_history.list_page, goal_id, limit)
+        page = ledger.read(views.list_plans, goal_id, limit)
     invocation.answer(page._asdict(), lambda: drawing.print_plans(page.plans))
 
 
@@ -288,7 +285,7 @@ def fork_goal(invocation: Invocation, goal_id: int, at: int, message: str, *, li
 def explain_goal(invocation: Invocation, goal_id: int, sub_goal: int | None) -> None:
     """Explain why a goal is not making progress."""
     with invocation.open_ledger() as ledger:
-        explanation = ledger.read(goal_views.explain, goal_id, sub_goal)
+        explanation = ledger.read(views.explain, goal_id, sub_goal)
     invocation.answer({"why": explanation}, lambda: click.echo(to_one_line(explanation)))
 
 
@@ -299,7 +296,7 @@ def change_goal(invocation: Invocation, goal_id: int, action: Callable[..., Goal
 
 
 def answer_with_goal(invocation: Invocation, ledger: TenantDatabase, goal_id: int) -> None:
-    document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
+    document = ledger.read(views.show_goal, goal_id, invocation.settings().goals)
 
     def draw() -> None:
         drawing.print_lines([drawing.render_goal_line(document)])
@@ -316,12 +313,12 @@ def count_workers(ledger: TenantDatabase) -> int:
 
 def follow_and_answer(invocation: Invocation, tenant_id: int, goal_id: int) -> None:
     try:
-        from headway.surfaces.cli.goal_following import follow_goal  # noqa: PLC0415  imports asyncio, which few commands need
+        from headway.surfaces.cli.goal_view import follow_goal  # noqa: PLC0415  imports asyncio, which few commands need
 
         document = follow_goal(invocation, tenant_id, goal_id)
     except KeyboardInterrupt:  # interrupted before the view was open
         with invocation.open_ledger() as ledger:
-            document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
+            document = ledger.read(views.show_goal, goal_id, invocation.settings().goals)
 
     def draw() -> None:
         drawing.print_goal_end(document)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from headway.actions import jobs
-from headway.actions.people import inbox as inbox_actions
-from headway.actions.people.inbox import ApprovalDecision
+from headway.actions.runs import inbox as inbox_actions
+from headway.actions.runs import jobs
+from headway.actions.runs.inbox import ApprovalDecision
 from headway.ledger.inbox import REQUEST_KINDS, ApprovalState, PersonRequest, QuestionState, RequestKind, RequestState
 from headway.surfaces.cli.arguments import RowId, parse_json_object
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields
@@ -21,7 +21,7 @@ from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invo
 from headway.surfaces.cli.tables import print_row, print_table
 
 if TYPE_CHECKING:
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
 
 ALL: Final = "all"
 STATES: Final = {None: get_args(RequestState), "approval": get_args(ApprovalState), "question": get_args(QuestionState)}

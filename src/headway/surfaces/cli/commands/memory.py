@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from headway.actions import memory as memory_actions
-from headway.actions.memory import DEFAULT_KIND, MemoryChange, NewMemory
+from headway.actions.turns import memory as memory_actions
+from headway.actions.turns.memory import DEFAULT_KIND, MemoryChange, NewMemory
 from headway.ledger.scope import MemorySelection
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.arguments import MEMORY_ID
@@ -50,7 +50,7 @@ limit_flag = click.option(
 def list_entries(invocation: Invocation, kind: str | None, limit: int) -> None:
     """List entries, newest first. With --conversation, list what agents recall there: its own entries and the tenant-wide ones."""
     with invocation.open_ledger() as ledger:
-        page = ledger.read(memory_actions.list_page, MemorySelection(ledger.conversation_id, kind), "", limit)
+        page = ledger.read(memory_actions.list_notes, MemorySelection(ledger.conversation_id, kind), "", limit)
     answer_with_page(invocation, page.as_json(), "no memory entries")
 
 
@@ -62,7 +62,7 @@ def list_entries(invocation: Invocation, kind: str | None, limit: int) -> None:
 def search(invocation: Invocation, words: tuple[str, ...], kind: str | None, limit: int) -> None:
     """Find entries with all WORDS, newest first. Case does not matter."""
     with invocation.open_ledger() as ledger:
-        find = partial(ledger.read, memory_actions.list_page, MemorySelection(ledger.conversation_id, kind), " ".join(words))
+        find = partial(ledger.read, memory_actions.list_notes, MemorySelection(ledger.conversation_id, kind), " ".join(words))
         page = find(limit)
         entries = page.entries
         while page.next_cursor and len(entries) < limit:  # each read covers a part of the memory, and other work can run between
@@ -77,7 +77,7 @@ def search(invocation: Invocation, words: tuple[str, ...], kind: str | None, lim
 def show(invocation: Invocation, entry_id: int) -> None:
     """Show an entry with its whole text and its origin."""
     with invocation.open_ledger() as ledger:
-        entry = ledger.read(memory_actions.get, entry_id).as_json()
+        entry = ledger.read(memory_actions.get_note, entry_id).as_json()
     invocation.answer({"entry": entry}, lambda: print_entry(entry))
 
 
@@ -89,7 +89,7 @@ def add(invocation: Invocation, text: tuple[str, ...], kind: str) -> None:
     """Add an entry (- reads it from standard input). Without --conversation, agents in every conversation recall it."""
     with invocation.open_ledger() as ledger:
         new = NewMemory(read_text(" ".join(text)), kind, ledger.scope.conversation_id)
-        answer_with_entry(invocation, ledger.write(memory_actions.add, new, SENDER).as_json())
+        answer_with_entry(invocation, ledger.write(memory_actions.add_note, new, SENDER).as_json())
 
 
 @memory.command()
@@ -103,7 +103,7 @@ def edit(invocation: Invocation, entry_id: int, text: str | None, kind: str | No
         raise click.UsageError("Nothing to change. Give --text, --kind or both.")
     with invocation.open_ledger() as ledger:
         changes = MemoryChange(None if text is None else read_text(text), kind)
-        answer_with_entry(invocation, ledger.write(memory_actions.change, entry_id, changes, SENDER).as_json())
+        answer_with_entry(invocation, ledger.write(memory_actions.change_note, entry_id, changes, SENDER).as_json())
 
 
 @memory.command()
@@ -114,11 +114,11 @@ def rm(invocation: Invocation, ids: tuple[int, ...], *, yes: bool) -> None:
     """Delete entries for good. Transcripts of runs that wrote or recalled them are kept."""
     with invocation.open_ledger() as ledger:
         unique_ids = list(dict.fromkeys(ids))
-        entries = [ledger.read(memory_actions.get, id_) for id_ in unique_ids]
+        entries = [ledger.read(memory_actions.get_note, id_) for id_ in unique_ids]
         names = ", ".join(f"#{entry.id} {to_one_line(entry.text)[:QUESTION_LENGTH]!r}" for entry in entries)
         require_confirmation(f"Delete {names} for good?", yes=yes)
         tenant_id = ledger.scope.tenant_id
-        ledger.database.write(lambda tx: [memory_actions.remove(tx, tenant_id, id_) for id_ in unique_ids])
+        ledger.database.write(lambda tx: [memory_actions.remove_note(tx, tenant_id, id_) for id_ in unique_ids])
     invocation.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{id_}' for id_ in unique_ids)}"))
 
 

@@ -1,5 +1,6 @@
-"""`headway serve`: run the HTTP server."""
+"""`headway serve` and `headway acp`: the server, and an agent in an editor."""
 
+import asyncio
 import json
 
 import click
@@ -8,7 +9,8 @@ from headway import __version__
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 from headway.settings import redact_database_url
-from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.cli.context import INSTALLATION_WIDE, TENANT_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.log_lines import configure_plain_logging
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -56,3 +58,19 @@ def serve(invocation: Invocation, host: str | None, port: str | None, log_level:
         click.echo("  stop with Ctrl-C")
 
     run(loaded_settings, log_level, announce)
+
+
+# `headway acp`: an agent for editors.
+
+
+@click.command(cls=Command, unused=TENANT_WIDE)
+@pass_invocation
+def acp(invocation: Invocation) -> None:
+    """Run an agent for an editor that speaks the Agent Client Protocol, on standard input and output."""
+    from headway.surfaces.acp.agent import serve_stdio  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+
+    with invocation.open_ledger() as ledger:
+        tenant_id = ledger.scope.tenant_id
+    settings = invocation.settings()
+    configure_plain_logging(settings)
+    asyncio.run(serve_stdio(settings, tenant_id))

@@ -6,15 +6,25 @@ from typing import Any
 
 import click
 
-from headway.actions import claims, todos, views
-from headway.actions.proof import edits, receipts
+from headway.actions.todos import claims, proof, todos
+from headway.actions.turns import views
 from headway.ledger.errors import ChecksRequired
 from headway.ledger.scope import Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo, write_checks
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import render
-from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID, TODO_ID_OR_NONE
-from headway.surfaces.cli.check_options import check_options, read_checks
+from headway.surfaces.cli.arguments import (
+    SECONDS,
+    STATUS,
+    TODO_ID,
+    TODO_ID_OR_NONE,
+    check_options,
+    field_filters,
+    field_options,
+    read_checks,
+    read_fields,
+    read_filters,
+)
 from headway.surfaces.cli.commands.transfer import export, import_todos
 from headway.surfaces.cli.context import (
     SENDER,
@@ -26,7 +36,6 @@ from headway.surfaces.cli.context import (
     read_standard_input,
     require_confirmation,
 )
-from headway.surfaces.cli.field_options import field_filters, field_options, read_fields, read_filters
 
 VERIFY_LIMIT = 10_000  # todos at once
 
@@ -87,7 +96,7 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
             checks=checks,
             **read_fields(fields),
         )
-        answer_with_todos(call, [ledger.write(todos.add, draft)])
+        answer_with_todos(call, [ledger.write(todos.add_todo, draft)])
 
 
 @todo.command("list")
@@ -127,9 +136,9 @@ def list_todos(
 def show(invocation: Invocation, todo_id: int) -> None:
     """Show everything about one todo."""
     with invocation.open_ledger() as ledger:
-        item = ledger.read(todos.get, todo_id)
+        item = ledger.read(todos.get_todo, todo_id)
         lease = ledger.read(claims.find_lease, todo_id)
-        newest = ledger.read(receipts.list_newest, "todo", todo_id, 1)
+        newest = ledger.read(proof.list_newest_receipts, "todo", todo_id, 1)
     receipt = newest[0].as_json() if newest else None
     document = {"todo": item.as_json(), **({"receipt": receipt} if receipt else {})}
     invocation.answer(document, partial(render.print_todo, item, lease, receipt))
@@ -142,7 +151,7 @@ def show(invocation: Invocation, todo_id: int) -> None:
 def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     """Start todos. Reopen an ended todo first."""
     with call.open_ledger() as ledger:
-        started = apply_in_transaction(ledger, lambda tx, id_: todos.start(tx, ledger.scope.tenant_id, id_, **lease), ids)
+        started = apply_in_transaction(ledger, lambda tx, id_: todos.start_todo(tx, ledger.scope.tenant_id, id_, **lease), ids)
     answer_with_todos(call, started)
 
 
@@ -157,11 +166,11 @@ def complete(
     call: Invocation, /, ids: tuple[int, ...], outcome: str | None, reason: str | None, *, yes: bool, **lease: Any
 ) -> None:
     """Complete todos. Their checks run first; if one fails, nothing is changed."""
-    override = edits.build_override(reason, Change(status="completed"), SENDER)
+    override = todos.build_override(reason, Change(status="completed"), SENDER)
 
     @act_as_sender
     def work(tx: Transaction) -> list[Todo]:
-        return [todos.end(tx, tenant_id, id_, "completed", outcome, override=override, **lease) for id_ in ids]
+        return [todos.end_todo(tx, tenant_id, id_, "completed", outcome, override=override, **lease) for id_ in ids]
 
     try:
         with call.open_ledger() as ledger:
@@ -186,14 +195,14 @@ def verify(call: Invocation, /, ids: tuple[int, ...], *, include_open: bool, yes
     with call.open_ledger() as ledger:
         tenant_id = ledger.scope.tenant_id
         if not ids:
-            found = ledger.read(receipts.list_checked_todos, VERIFY_LIMIT, ledger.conversation_id, include_open=include_open)
+            found = ledger.read(proof.list_checked_todos, VERIFY_LIMIT, ledger.conversation_id, include_open=include_open)
             ids = tuple(sorted(found))
         for todo_id in ids:
-            ledger.read(receipts.get_checked, todo_id)
+            ledger.read(proof.get_checked, todo_id)
     if not ids:
         call.answer({"results": []}, lambda: click.echo("no completed todos have checks"))
         return
-    from headway.surfaces.cli.verifying import verify_todos  # noqa: PLC0415  loads the agent libraries
+    from headway.surfaces.cli.proving import verify_todos  # noqa: PLC0415  loads the agent libraries
 
     verify_todos(call, tenant_id, ids, yes=yes)
 
@@ -207,7 +216,7 @@ def cancel(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lea
     """Cancel todos. They stay in the ledger."""
     with call.open_ledger() as ledger:
         ended = apply_in_transaction(
-            ledger, lambda tx, id_: todos.end(tx, ledger.scope.tenant_id, id_, "canceled", outcome, **lease), ids
+            ledger, lambda tx, id_: todos.end_todo(tx, ledger.scope.tenant_id, id_, "canceled", outcome, **lease), ids
         )
     answer_with_todos(call, ended)
 
@@ -264,8 +273,8 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_check
     def work(tx: Transaction) -> Todo:
         edited = change
         if checks or no_checks:
-            edited = edits.set_checks(tx, tenant_id, todo_id, change, checks, "operator")
-        return todos.change(tx, tenant_id, todo_id, edited, lease_token, force=force)
+            edited = todos.set_checks(tx, tenant_id, todo_id, change, checks, "operator")
+        return todos.change_todo(tx, tenant_id, todo_id, edited, lease_token, force=force)
 
     with call.open_ledger() as ledger:
         tenant_id = ledger.scope.tenant_id
@@ -280,9 +289,9 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_check
 def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
     """Delete todos for good. (`cancel` keeps the row.)"""
     with call.open_ledger() as ledger:
-        items = [ledger.read(todos.get, id_) for id_ in ids]
+        items = [ledger.read(todos.get_todo, id_) for id_ in ids]
         require_confirmation(f"Delete {', '.join(f'#{item.id} {item.subject[:60]!r}' for item in items)} for good?", yes=yes)
-        apply_in_transaction(ledger, lambda tx, id_: todos.remove(tx, ledger.scope.tenant_id, id_, **lease), ids)
+        apply_in_transaction(ledger, lambda tx, id_: todos.remove_todo(tx, ledger.scope.tenant_id, id_, **lease), ids)
     call.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{id_}' for id_ in ids)}"))
 
 
@@ -292,7 +301,7 @@ def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) ->
 def ready(invocation: Invocation, limit: int) -> None:
     """List todos that can start now: pending, with all dependencies ended."""
     with invocation.open_ledger() as ledger:
-        items = ledger.read(views.list_ready, ledger.conversation_id, limit)
+        items = ledger.read(views.list_ready_todos, ledger.conversation_id, limit)
     invocation.answer({"todos": [item.as_json() for item in items]}, partial(render.print_todos, items))
 
 
@@ -330,7 +339,9 @@ def print_claim(held_claim: claims.Claim) -> None:
 
 def change_each(invocation: Invocation, ids: tuple[int, ...], change: Change, lease: dict[str, Any]) -> None:
     with invocation.open_ledger() as ledger:
-        changed = apply_in_transaction(ledger, lambda tx, id_: todos.change(tx, ledger.scope.tenant_id, id_, change, **lease), ids)
+        changed = apply_in_transaction(
+            ledger, lambda tx, id_: todos.change_todo(tx, ledger.scope.tenant_id, id_, change, **lease), ids
+        )
     answer_with_todos(invocation, changed)
 
 

@@ -15,7 +15,7 @@ from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
     from headway.agents.tools.toolbox import Result, Tool
-    from headway.assembly import Headway
+    from headway.process.assembly import Headway
 
 T = TypeVar("T")
 
@@ -82,11 +82,11 @@ def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
 async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments: dict[str, Any]) -> "Result":
     """Call a tool outside any run. The person has approved the call by making it, so only what the policy denies is refused."""
     from headway.agents.checks.completion import Prover  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
-    from headway.agents.checks.proven_calls import call_with_proof  # noqa: PLC0415
     from headway.agents.checks.runner import PERSONAL_JUDGEMENT  # noqa: PLC0415
     from headway.agents.permission import find_denial  # noqa: PLC0415
     from headway.agents.tools.execution import resolve_scope, use_execution  # noqa: PLC0415
     from headway.agents.tools.external_calls import call_in_context  # noqa: PLC0415
+    from headway.agents.tools.external_loop import call_with_proof  # noqa: PLC0415
     from headway.agents.tools.toolbox import to_result  # noqa: PLC0415
 
     tool = headway.toolbox.find(name)
@@ -115,7 +115,7 @@ async def prepare_tools_for(headway: "Headway", tool: str) -> None:
 
 def run_headway(invocation: Invocation, work: "Callable[[Headway], Awaitable[T]]") -> T:
     """Run a function with a Headway that starts no agents."""
-    from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+    from headway.process.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
 
     settings = invocation.settings()
     configure_plain_logging(settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from headway.actions import import_export
+from headway.actions.todos import import_export
 from headway.ledger.errors import BadDocument, StorageError
 from headway.ledger.parsing import checklist
 from headway.ledger.scope import Selection

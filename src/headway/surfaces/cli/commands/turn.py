@@ -1,18 +1,117 @@
-"""`headway turn`: control turns from the shell."""
+"""`headway turn`: inspects, steers, copies and compares turns."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import click
 
-from headway.actions import conversations, run_ends, turns
-from headway.actions.inspection import comparison
+from headway.actions.engine import run_ends
+from headway.actions.inspection import steps as step_inspection
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.people import steering
+from headway.actions.todos import conversations
+from headway.actions.turns import steering, turns
+from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.arguments import fork_options
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, pass_invocation
-from headway.surfaces.cli.tables import print_row
-from headway.surfaces.cli.turn_comparison import print_diff, print_turn
+from headway.surfaces.cli.tables import count_columns, cut_at_word, print_row
+from headway.surfaces.cli.turn_view import describe_changes, list_changed_files, list_diff_lines
+
+COLUMN_WIDTH: Final = 38
+SAME_MARK: Final = "  "
+DIVERGED_MARK: Final = "≠ "
+
+
+def print_turn(turn: dict[str, Any], steps: list[dict[str, Any]], *, with_diff: bool) -> None:
+    """Print a turn, then one line per step and one per tool call, then its open items and what it changed in its repository."""
+    print_row((turn["id"], describe_end(turn), turn["request"]))
+    if origin := turn["forked_from"]:
+        click.echo(f"fork of {origin['turn_id']} at step {origin['at']}")
+    for step in steps:
+        lines = [to_one_line(step["text"])] if step["text"].strip() or not step["calls"] else []
+        lines += map(describe_call, step["calls"])
+        for place, line in enumerate(lines):
+            click.echo(cut_at_word(f"{step['step'] if place == 0 else '':>3}  {line}", 79).rstrip())
+    for item in turn["incomplete"]:
+        click.echo(f"  open: {to_one_line(item['title'])}")
+    if changes := turn["changes"]:
+        diff = ["", *list_diff_lines(changes)] if with_diff else []
+        click.echo("\n".join([f"  {describe_changes(changes)}", *(f"    {line}" for line in list_changed_files(changes)), *diff]))
+
+
+def print_diff(diff: dict[str, Any]) -> None:
+    """Print the two turns side by side. A mark in front of a step says that it differs; the first one is the divergence."""
+    for left, right in build_lines(diff):
+        click.echo(f"{pad(left)} │ {cut_at_word(right, COLUMN_WIDTH)}".rstrip())
+    diverged = diff["diverged_at"]
+    click.echo(f"They diverge at step {diverged}." if diverged else "No step differs.")
+
+
+def build_lines(diff: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    first, second = diff["a"], diff["b"]
+    for name in ("id", "request", "status", "role", "models", "steps", "tokens", "cost", "time"):
+        yield f"{name:<8}{describe(first, name)}", f"{name:<8}{describe(second, name)}"
+    for place in range(max(len(first["plan"]), len(second["plan"]))):
+        yield describe_item(first["plan"], place), describe_item(second["plan"], place)
+    for step in diff["steps"]:
+        yield "─" * COLUMN_WIDTH, "─" * COLUMN_WIDTH
+        mark = SAME_MARK if step["same"] else DIVERGED_MARK
+        yield from zip_lines(list_step_lines(mark, step, "a"), list_step_lines(mark, step, "b"))
+    yield "─" * COLUMN_WIDTH, "─" * COLUMN_WIDTH
+    yield f"answer  {to_one_line(first['answer'])}", f"answer  {to_one_line(second['answer'])}"
+
+
+def zip_lines(left: list[str], right: list[str]) -> Iterator[tuple[str, str]]:
+    for index in range(max(len(left), len(right))):
+        yield left[index] if index < len(left) else "", right[index] if index < len(right) else ""
+
+
+def list_step_lines(mark: str, step: dict[str, Any], side: str) -> list[str]:
+    answer = step[side]
+    if answer is None:
+        return [f"{mark}{step['step']}  (none)"]
+    lines = [to_one_line(answer["text"])] if answer["text"].strip() or not answer["calls"] else []
+    for call in answer["calls"]:
+        lines += [describe_call(call), f"→ {to_one_line(call['result'])}"]
+    head = f"{mark}{step['step']}"
+    return [f"{head if place == 0 else '':<5}{line}" for place, line in enumerate(lines)]
+
+
+def describe(turn: dict[str, Any], name: str) -> str:
+    usage = turn["usage"]
+    match name:
+        case "status":
+            return describe_end(turn)
+        case "models":
+            return to_one_line(", ".join(turn["models"])) or "-"
+        case "tokens":
+            return f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out"
+        case "cost":
+            return f"${usage['cost_usd']:.4f}"
+        case "time":
+            return f"{turn['duration_s']:,.1f} s"
+    return to_one_line(str(turn[name] if turn[name] is not None else "-"))
+
+
+def describe_end(turn: dict[str, Any]) -> str:
+    return f"{turn['status']} ({turn['outcome']})" if turn["outcome"] else str(turn["status"])
+
+
+def describe_item(plan: list[dict[str, Any]], place: int) -> str:
+    return f"plan    [{plan[place]['status']}] {to_one_line(plan[place]['title'])}" if place < len(plan) else ""
+
+
+def describe_call(call: dict[str, Any]) -> str:
+    state = "" if call["state"] == "succeeded" else f" [{call['state']}]"
+    return f"{to_one_line(call['tool'])} {to_one_line(call['arguments'])}{state}{' (replayed)' if call['replayed'] else ''}"
+
+
+def pad(text: str) -> str:
+    fitted = cut_at_word(text, COLUMN_WIDTH)
+    return fitted + " " * (COLUMN_WIDTH - count_columns(fitted))
+
+
+# `headway turn`: control turns from the shell.
 
 
 @click.group(
@@ -32,8 +131,8 @@ def show_turn(invocation: Invocation, turn_id: str, *, diff: bool) -> None:
     """Show a turn and its steps: the model's answers with their tool calls, numbered as `turn fork --at` counts them."""
     limits = invocation.settings().limits
     with invocation.open_ledger() as ledger:
-        shown = ledger.read(turns.show, turn_id, limits)
-        steps = ledger.read(comparison.list_steps, turn_id)
+        shown = ledger.read(turns.show_turn, turn_id, limits)
+        steps = ledger.read(step_inspection.list_steps, turn_id)
     invocation.answer({"turn": shown, "steps": steps}, lambda: print_turn(shown, steps, with_diff=diff))
 
 
@@ -46,7 +145,7 @@ def cancel_turn(invocation: Invocation, turn_id: str) -> None:
 
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         run_ends.cancel_turn(tx, tenant_id, turn_id)
-        return turns.show(tx, tenant_id, turn_id, limits)
+        return turns.show_turn(tx, tenant_id, turn_id, limits)
 
     with invocation.open_ledger() as ledger:
         ended = ledger.write(stop)
@@ -82,7 +181,7 @@ def fork_turn(invocation: Invocation, turn_id: str, at: int, message: str, model
 def diff_turns(invocation: Invocation, first: str, second: str) -> None:
     """Compare two turns: plans, calls, results, answers, tokens, cost and time, side by side."""
     with invocation.open_ledger() as ledger:
-        diff = ledger.read(comparison.compare, first, second)
+        diff = ledger.read(step_inspection.compare_turns, first, second)
     invocation.answer({"diff": diff}, lambda: print_diff(diff))
 
 

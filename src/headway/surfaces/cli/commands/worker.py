@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headway.actions.operations import queue_state
+from headway.actions.engine import dead_letters
 from headway.settings import Settings, redact_database_url
 from headway.surfaces.cli.context import INSTALLATION_WIDE, CommandGroup, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
@@ -50,7 +50,7 @@ def worker(context: click.Context, log_level: str, metrics_port: int | None) -> 
 
 
 async def run_worker(invocation: Invocation, settings: Settings, metrics_port: int | None) -> None:
-    from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+    from headway.process.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
 
     headway = Headway(settings)
     stopped = asyncio.Event()
@@ -78,8 +78,8 @@ async def run_worker(invocation: Invocation, settings: Settings, metrics_port: i
 def list_workers(invocation: Invocation) -> None:
     """List the processes that run jobs, and those that stopped answering within a day."""
     with invocation.database() as database:
-        rows, now_ms = database.read(lambda tx: (queue_state.list_workers(tx), tx.now))
-    documents = [queue_state.encode_worker(row, now_ms) for row in rows]
+        rows, now_ms = database.read(lambda tx: (dead_letters.list_workers(tx), tx.now))
+    documents = [dead_letters.encode_worker(row, now_ms) for row in rows]
     invocation.answer({"workers": documents}, lambda: print_table(WORKER_HEADINGS, map(build_worker_row, documents), "no workers"))
 
 

@@ -1,12 +1,15 @@
-"""The prompt of `headway chat`: messages, and the lines that are commands of the chat itself."""
+"""The prompt of the chat, and what it falls back to where there is no line editor."""
 
 import asyncio
+import os
 import re
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import click
 
-from headway.actions import conversations, turns
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger import text
 from headway.ledger.attachment import Attachment
 from headway.ledger.errors import AttachmentRefused, Conflict, HeadwayError, Invalid
@@ -15,9 +18,50 @@ from headway.ledger.scope import Scope
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli.keyboard.attaching import ATTACH_COMMAND, is_attach_line
-from headway.surfaces.cli.keyboard.prompting import open_prompt
-from headway.surfaces.cli.turn_notes import CONTINUE_COMMAND, describe_open
+from headway.surfaces.cli.keyboard.line_editor import ATTACH_COMMAND, HistoryFile, is_attach_line
+from headway.surfaces.cli.render import is_terminal
+from headway.surfaces.cli.turn_view import CONTINUE_COMMAND, describe_open
+
+HISTORY_NAME = "typed.jsonl"
+KEY = re.compile(r"\x1b(?:\[[0-9;]*.?|O.?|.?)")  # what a key sends that types no character
+
+
+def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], str | None]:
+    """Return a function that asks for a line, which begins as a draft. It returns None when the person ends the chat."""
+    if not is_terminal():
+        return ask_plainly
+    from headway.surfaces.cli.keyboard.line_editor import Interrupted, LineEditor  # noqa: PLC0415  only needed at a terminal
+
+    editor = LineEditor(HistoryFile(os.path.join(history_folder, HISTORY_NAME)))
+
+    def ask(draft: str) -> str | None:
+        for is_again in (False, True):
+            try:
+                return runner.run(editor.ask(draft))
+            except EOFError:
+                return None
+            except Interrupted:
+                if not is_again:
+                    click.echo("Press Ctrl-C again to end, or Ctrl-D.", err=True)
+        return None
+
+    return ask
+
+
+def ask_plainly(_draft: str) -> str | None:
+    """Ask without a screen to edit on, because the output goes elsewhere. Keys such as Arrow-Up are no part of a message."""
+    line = ""
+    try:
+        while not line.strip():
+            line = KEY.sub("", click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True))
+    except click.Abort:
+        click.echo(err=True)
+        return None
+    return line
+
+
+# The prompt of `headway chat`: messages, and the lines that are commands of the chat itself.
+
 
 COMMANDS: Final = {
     ATTACH_COMMAND: "PATH  send a file with your next message",
@@ -106,7 +150,7 @@ def describe_model(session: Chat) -> str:
 
 def introduce(tx: Transaction, tenant_id: int, conversation_id: int) -> list[str]:
     """Say which conversation continues: its number and title, its last messages, and how many todos its last turn left open."""
-    conversation = conversations.get(tx, tenant_id, conversation_id)
+    conversation = conversations.get_conversation(tx, tenant_id, conversation_id)
     messages = turns.list_messages(tx, tenant_id, conversation_id, SHOWN_MESSAGES)
     if not messages:
         return []

@@ -1,0 +1,1 @@
+"""Routes that stream, carry files or wait for another system."""

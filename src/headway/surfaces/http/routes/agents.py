@@ -7,16 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.agents import writs
-from headway.agents.checks.proven_calls import call_without_run
 from headway.agents.instructions.roles import READING_TOOLS
 from headway.agents.permission import find_refusal, find_writ_refusal
 from headway.agents.tools.execution import Execution, build_agent_rights, resolve_scope, use_execution
+from headway.agents.tools.external_loop import call_without_run
 from headway.agents.tools.toolbox import Result, call_in_transaction, to_result
 from headway.agents.writs import AgentAccess
 from headway.ledger import text
 from headway.ledger.errors import ChecksRequired
 from headway.ledger.scope import Scope
-from headway.operations.schemas import agents
+from headway.operations import turns
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import AgentCaller, RequestContext, to_json_response
@@ -24,12 +24,12 @@ from headway.surfaces.http.routing import HttpRoutes
 
 routes = HttpRoutes("/v1", "tools")
 
-TOOL_CALL = TypeAdapter(agents.ToolCall)
-WRIT_TEXT = TypeAdapter(agents.WritText)
+TOOL_CALL = TypeAdapter(turns.ToolCall)
+WRIT_TEXT = TypeAdapter(turns.WritText)
 SERVERS_TIMEOUT_S: Final = 2.0  # how long the list waits for MCP servers that start
 
 
-@routes.get("/tools", summary="List the tools with their schemas", **document_route({200: agents.ManyTools}))
+@routes.get("/tools", summary="List the tools with their schemas", **document_route({200: turns.ManyTools}))
 async def list_tools(request: Request) -> Response:
     call = RequestContext(request)
     headway = call.headway
@@ -42,7 +42,7 @@ async def list_tools(request: Request) -> Response:
 @routes.post(
     "/tools/{name}",
     summary="Call a tool",
-    **document_route({200: agents.ToolResult}, also=(404,), body=agents.ToolCall, path={"name": str}, idempotent=True),
+    **document_route({200: turns.ToolResult}, also=(404,), body=turns.ToolCall, path={"name": str}, idempotent=True),
 )
 async def call_tool(request: Request) -> Response:
     call = RequestContext(request)
@@ -83,7 +83,7 @@ async def call_tool(request: Request) -> Response:
 @routes.post(
     "/writs",
     summary="Run the writs in a text",
-    **document_route({200: agents.WritResult}, also=(404,), body=agents.WritText, idempotent=True),
+    **document_route({200: turns.WritResult}, also=(404,), body=turns.WritText, idempotent=True),
 )
 async def run_writs(request: Request) -> Response:
     call = RequestContext(request)

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headway.actions import conversations, turns
-from headway.feed import Feed
-from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
-from headway.operations.schemas import todos as todo_schemas
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
+from headway.feed import Feed, FeedChannel, FeedEvent, FeedReader
+from headway.operations import todos as todo_schemas
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
@@ -75,7 +75,7 @@ async def stream_turn_events(request: Request) -> Response:
     call, turn_id = RequestContext(request), request.path_params["turn_id"]
 
     def find(tx: Transaction, tenant_id: int) -> tuple[int, turns.TurnPlace]:
-        return tenant_id, turns.find_place(tx, tenant_id, turn_id, after)
+        return tenant_id, turns.find_turn_place(tx, tenant_id, turn_id, after)
 
     after = parse_resume_point(request)
     tenant_id, place = await call.read(find)
@@ -91,7 +91,7 @@ async def stream_turn_events(request: Request) -> Response:
 async def open_stream(request: RequestContext, conversation_id: int | None) -> Response:
     def admitted(tx: Transaction, tenant_id: int) -> int:
         if conversation_id is not None:
-            conversations.get(tx, tenant_id, conversation_id)
+            conversations.get_conversation(tx, tenant_id, conversation_id)
         return tenant_id
 
     tenant_id = await request.read(admitted)

@@ -7,10 +7,10 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions.files import views
+from headway.actions.history import files
 from headway.ledger.attachment import BINARY_TYPES, PLAIN_TEXT, clean_name
-from headway.ledger.files.versions import UNKNOWN_TYPE
-from headway.operations.schemas import files as shapes
+from headway.ledger.file_versions import UNKNOWN_TYPE
+from headway.operations import files as shapes
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.routing import HttpRoutes
@@ -33,7 +33,7 @@ CONTENT_DOCS["responses"][200] = {
 async def get_file_content(request: Request) -> Response:
     call, file_id = RequestContext(request), request.path_params["file_id"]
     query = await call.query(shapes.VersionQuery)
-    content = await call.read(lambda tx, tenant_id: views.get_content(tx, tenant_id, file_id, query.version))
+    content = await call.read(lambda tx, tenant_id: files.get_content(tx, tenant_id, file_id, query.version))
     version = content.version
     # Text is never served under its own type, because a browser would run scripts in it.
     media_type = f"{PLAIN_TEXT}; charset=utf-8" if version.is_text else version.media_type
@@ -52,5 +52,5 @@ async def get_file_content(request: Request) -> Response:
 async def compare_file_versions(request: Request) -> Response:
     call, file_id = RequestContext(request), request.path_params["file_id"]
     query = await call.query(shapes.DiffQuery)
-    pair = await call.read(lambda tx, tenant_id: views.load_pair(tx, tenant_id, file_id, query.from_, query.to))
-    return to_json_response(await asyncio.to_thread(views.compare, pair))
+    pair = await call.read(lambda tx, tenant_id: files.load_pair(tx, tenant_id, file_id, query.from_, query.to))
+    return to_json_response(await asyncio.to_thread(files.compare_file_versions, pair))

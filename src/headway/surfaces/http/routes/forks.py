@@ -7,14 +7,17 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, goal_views, turns
-from headway.actions.inspection import comparison, goal_forks
+from headway.actions.goals import forks, views
+from headway.actions.goals.forks import GoalForkRequest
+from headway.actions.inspection import steps
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.inspection.goal_forks import GoalForkRequest
+from headway.actions.todos import conversations
+from headway.actions.turns import turns
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Job
+from headway.operations import forks as fork_operation
+from headway.operations import turns as turn_operation
 from headway.operations.goals import ONE_GOAL
-from headway.operations.schemas import agents, forks
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import to_problem
@@ -24,15 +27,17 @@ from headway.surfaces.http.turn_streams import start_jobs
 
 routes = HttpRoutes("/v1", "forks")
 
-TURN = TypeAdapter(forks.TurnToFork)
-CONVERSATION = TypeAdapter(forks.ConversationToFork)
-GOAL = TypeAdapter(forks.GoalToFork)
+TURN = TypeAdapter(fork_operation.TurnToFork)
+CONVERSATION = TypeAdapter(fork_operation.ConversationToFork)
+GOAL = TypeAdapter(fork_operation.GoalToFork)
 
 
 @routes.post(
     "/turns/{turn_id}/fork",
     summary="Copy a turn up to a step into a new conversation, and continue it there",
-    **document_route({201: agents.OneTurn}, also=(404,), body=forks.TurnToFork, path={"turn_id": str}, idempotent=True),
+    **document_route(
+        {201: turn_operation.OneTurn}, also=(404,), body=fork_operation.TurnToFork, path={"turn_id": str}, idempotent=True
+    ),
 )
 async def fork_turn(request: Request) -> Response:
     call, turn_id = RequestContext(request), request.path_params["turn_id"]
@@ -53,9 +58,9 @@ async def fork_turn(request: Request) -> Response:
     "/conversations/{conversation_id}/fork",
     summary="Copy a conversation up to a message, and send or write that message again",
     **document_route(
-        {201: forks.ForkedConversation},
+        {201: fork_operation.ForkedConversation},
         also=(404,),
-        body=forks.ConversationToFork,
+        body=fork_operation.ConversationToFork,
         path={"conversation_id": int},
         idempotent=True,
     ),
@@ -71,7 +76,7 @@ async def fork_conversation(request: Request) -> Response:
         checked = fork._replace(sender=call.describe_caller(tx))
         started_jobs[:] = [call.headway.forks.begin_at_message(tx, tenant_id, conversation_id, checked)]
         turn = show_turn(call, tx, tenant_id, started_jobs[0])
-        return {"conversation": conversations.get(tx, tenant_id, turn["conversation_id"]).as_json(), "turn": turn}
+        return {"conversation": conversations.get_conversation(tx, tenant_id, turn["conversation_id"]).as_json(), "turn": turn}
 
     answer = await call.post(begin)
     start_jobs(call, started_jobs)
@@ -81,7 +86,7 @@ async def fork_conversation(request: Request) -> Response:
 @routes.post(
     "/goals/{goal_id}/fork",
     summary="Copy a goal as it was after a journal entry, and pursue the copy",
-    **document_route({201: ONE_GOAL}, also=(404,), body=forks.GoalToFork, path={"goal_id": int}, idempotent=True),
+    **document_route({201: ONE_GOAL}, also=(404,), body=fork_operation.GoalToFork, path={"goal_id": int}, idempotent=True),
 )
 async def fork_goal(request: Request) -> Response:
     call = RequestContext(request)
@@ -90,7 +95,7 @@ async def fork_goal(request: Request) -> Response:
     fork = GoalForkRequest(body.at, body.message or "", body.live, settings.limits)
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        return {"goal": goal_views.show(tx, tenant_id, goal_forks.fork_goal(tx, tenant_id, goal_id, fork).id, settings.goals)}
+        return {"goal": views.show_goal(tx, tenant_id, forks.fork_goal(tx, tenant_id, goal_id, fork).id, settings.goals)}
 
     answer = await call.post(begin)
     call.headway.nudge()
@@ -100,12 +105,12 @@ async def fork_goal(request: Request) -> Response:
 @routes.get(
     "/turns/{turn_id}/diff/{other}",
     summary="Compare two turns step by step",
-    **document_route({200: forks.OneDiff}, also=(404,), path={"turn_id": str, "other": str}),
+    **document_route({200: fork_operation.OneDiff}, also=(404,), path={"turn_id": str, "other": str}),
 )
 async def compare_turns(request: Request) -> Response:
     call = RequestContext(request)
     first, second = request.path_params["turn_id"], request.path_params["other"]
-    return to_json_response({"diff": await call.read(lambda tx, tenant_id: comparison.compare(tx, tenant_id, first, second))})
+    return to_json_response({"diff": await call.read(lambda tx, tenant_id: steps.compare_turns(tx, tenant_id, first, second))})
 
 
 async def check_fork(call: RequestContext, request: ForkRequest) -> ForkRequest:
@@ -119,4 +124,4 @@ async def check_fork(call: RequestContext, request: ForkRequest) -> ForkRequest:
 
 
 def show_turn(call: RequestContext, tx: Transaction, tenant_id: int, job: Job) -> dict[str, Any]:
-    return turns.show(tx, tenant_id, turns.get_turn_id(job), call.headway.settings.limits)
+    return turns.show_turn(tx, tenant_id, turns.get_turn_id(job), call.headway.settings.limits)

@@ -10,20 +10,20 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, run_ends, turns
-from headway.actions.people import steering
+from headway.actions.engine import run_ends
+from headway.actions.todos import conversations
+from headway.actions.turns import steering, turns
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import Job
 from headway.ledger.run import Run, TurnMode
-from headway.operations.schemas import front_ends
-from headway.operations.schemas.front_ends import FrontEndRequest
+from headway.operations import front_ends
+from headway.operations.front_ends import FrontEndRequest
 from headway.storage.transaction import Transaction
-from headway.surfaces.http import ag_ui, ui_messages, ui_stream
+from headway.surfaces.http import ag_ui, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
-from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.person_answers import PersonAnswer, apply_answers, encode_result, has_turn
-from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext
 from headway.surfaces.http.routes.events import EventStream
 from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
@@ -88,14 +88,14 @@ async def stream_ui(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(UI_MESSAGES, ATTACHMENTS_BODY_LIMIT)
     build = partial(UiStreamEncoder, has_approvals=body.sdk > VERSION_WITHOUT_APPROVALS)
-    continued = ui_messages.find_continued(body.messages, body.messageId) or {}
+    continued = ui_stream.find_continued(body.messages, body.messageId) or {}
     turn_id = await find_turn(call, body.id, continued.get("id"))
-    if turn_id or ui_messages.has_answers(continued):
-        known, list_answers = ui_messages.find_known_parts(continued), partial(ui_messages.list_answers, continued)
+    if turn_id or ui_stream.has_answers(continued):
+        known, list_answers = ui_stream.find_known_parts(continued), partial(ui_stream.list_answers, continued)
         answer = await continue_turn(call, body.id, turn_id, list_answers, lambda _turn_id: build(known))
     else:
         turn = await parse_turn(call, body.id, body)
-        list_results = partial(ui_messages.list_client_results, body.messages)
+        list_results = partial(ui_stream.list_client_results, body.messages)
         answer = await start_turn(call, turn, build(), lambda _turn_id: build(), list_results)
     answer.headers.update(ui_stream.UI_STREAM_HEADERS)
     return answer

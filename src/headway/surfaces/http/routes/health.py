@@ -4,10 +4,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import jobs, views
-from headway.actions.people import waiting
-from headway.assembly import Headway
-from headway.operations.schemas import todos as todo_schemas
+from headway.actions.runs import jobs, waiting
+from headway.actions.turns import views
+from headway.operations import operators
+from headway.process.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
 from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.openapi import document_route
@@ -24,12 +24,12 @@ METRICS_DOCS["responses"] |= {
 }
 
 
-@routes.get("/healthz", summary="Check that the process is alive", **document_route({200: todo_schemas.Alive}, public=True))
+@routes.get("/healthz", summary="Check that the process is alive", **document_route({200: operators.Alive}, public=True))
 async def get_healthz(_request: Request) -> Response:
     return to_json_response({"ok": True})
 
 
-@routes.get("/readyz", summary="Check that the process can do its work", **document_route({200: todo_schemas.Ready}, public=True))
+@routes.get("/readyz", summary="Check that the process can do its work", **document_route({200: operators.Ready}, public=True))
 async def get_readyz(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     lag: LoopLag = request.app.state.loop_lag

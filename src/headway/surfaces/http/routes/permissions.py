@@ -5,8 +5,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions.access import rights, tenants, tokens
-from headway.operations.schemas import operators as shapes
+from headway.actions.access import rights, tokens
+from headway.actions.installation import tenants
+from headway.operations import operators as shapes
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
@@ -22,7 +23,7 @@ async def get_session(request: Request) -> Response:
 
     def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         token = tokens.authenticate(tx, call.digest)
-        tenant = tenants.get(tx, tenant_id)
+        tenant = tenants.get_tenant(tx, tenant_id)
         scope = rights.get_scope(tx, token)
         is_operator = scope == "operator"
         may = {"admin": scope in ("admin", "operator"), "operator": is_operator, "host": is_operator}

@@ -10,15 +10,22 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from headway.actions.access import tenants, tokens
+from headway.actions.access import tokens
 from headway.actions.access.tokens import NewToken
-from headway.assembly import Headway
+from headway.actions.installation import tenants
 from headway.ledger.cells import find_cell_name
 from headway.ledger.text import NAME_LIMIT
-from headway.operations.schemas.strict_model import StrictModel
-from headway.surfaces.http.bodies import read_body
+from headway.operations.fields import StrictModel
+from headway.process.assembly import Headway
 from headway.surfaces.http.problems import to_validation_problem
-from headway.surfaces.http.request_context import SECURE_COOKIE, SESSION_COOKIE, RequestContext, check_same_site, is_behind_tls
+from headway.surfaces.http.request_context import (
+    SECURE_COOKIE,
+    SESSION_COOKIE,
+    RequestContext,
+    check_same_site,
+    is_behind_tls,
+    read_body,
+)
 from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.web.page_routes import build_shell_response
 

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.errors import CheckFailed, ChecksRequired, HeadwayError, StorageError, Unauthorized, WrongCell
+from headway.operations import todos as todo_schemas
 from headway.operations.requests import describe_mistakes
-from headway.operations.schemas import todos as todo_schemas
 from headway.operations.todos import apply_fields
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.mounting import build_call

@@ -7,30 +7,28 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import turns
+from headway.actions.turns import turns
 from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job
-from headway.operations.schemas import agents
+from headway.operations import turns as turn_operation
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
-from headway.surfaces.http.turn_streams import start_jobs, stream_turn
-from headway.surfaces.http.turn_waits import begin_when_free
+from headway.surfaces.http.turn_streams import begin_when_free, start_jobs, stream_turn
 
 routes = HttpRoutes("/v1", "turns")
 
-MESSAGE = TypeAdapter(agents.NewMessage)
+MESSAGE = TypeAdapter(turn_operation.NewMessage)
 
 
 SAY_DOCS: dict[str, Any] = document_route(
-    {202: agents.TurnAccepted},
+    {202: turn_operation.TurnAccepted},
     also=(404,),
-    body=agents.NewMessage,
-    query=agents.WaitQuery,
+    body=turn_operation.NewMessage,
+    query=turn_operation.WaitQuery,
     path={"conversation_id": int},
     idempotent=True,
 )
@@ -42,9 +40,9 @@ async def run_turn(request: Request) -> Response:
     """With `Accept: text/event-stream`, answers with the turn's events; otherwise with its id. Disconnecting does not stop it."""
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
-    query = await call.query(agents.WaitQuery)
+    query = await call.query(turn_operation.WaitQuery)
     message = await call.body(MESSAGE, ATTACHMENTS_BODY_LIMIT)
-    attachments = await call.known(agents.build_attachments, message)
+    attachments = await call.known(turn_operation.build_attachments, message)
     started_jobs: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:

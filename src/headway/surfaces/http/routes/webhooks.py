@@ -5,9 +5,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import webhooks
 from headway.actions.access import tokens
-from headway.operations.schemas import webhooks as shapes
+from headway.actions.engine import webhooks
+from headway.operations import webhooks as shapes
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext

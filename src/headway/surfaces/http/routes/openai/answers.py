@@ -1,17 +1,14 @@
-"""Translates a turn into what chat clients show: the answer, and beside it the progress of the work.
-
-A client keeps what it has received, so text is sent as the answer only when it can be expected to be that: not while todos are
-open, and not before there is more of it than agents usually say before a call. Text that is withdrawn or followed by a call before
-that is progress.
-"""
+"""A turn's events as OpenAI's answers: what both APIs have in common."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from headway.actions.installation.spending import Usage
 from headway.ledger.events import encode_json
 from headway.ledger.text import to_one_line
 from headway.surfaces.http.person_answers import KINDS
-from headway.surfaces.http.turn_events import (
+from headway.surfaces.http.problems import build_openai_error
+from headway.surfaces.turn_events import (
     ASK_PERSON,
     ItemKey,
     QuestionAsked,
@@ -226,3 +223,58 @@ def describe_waiting(waiting: Mapping[ItemKey, WaitingItem]) -> str:
 def shorten(value: Any) -> str:
     line = to_one_line(value if isinstance(value, str) else encode_json(value))
     return line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
+
+
+# What the encoders of both APIs share: the answer to one request, as a stream and as a document.
+
+
+Document = dict[str, Any]
+
+
+class AnswerHead(NamedTuple):
+    """What is known when a turn has begun."""
+
+    turn_id: str
+    conversation_id: int
+    created: int  # in epoch seconds
+    model: str
+    metadata: dict[str, str]
+
+    @property
+    def hex_id(self) -> str:
+        return self.turn_id.replace("-", "")
+
+
+class AnswerEncoder(Protocol):
+    answer: AnswerTranslator
+
+    @property
+    def translator(self) -> Any: ...
+
+    def encode(self, kind: str, data: Document) -> str:
+        """Encode an event of the turn, except its end."""
+
+    def encode_end(self, end: AnswerEnd, usage: Usage) -> str:
+        """Encode the end of the stream."""
+
+    def encode_error(self, message: str, code: str) -> str:
+        """Encode an error that ends the stream."""
+
+    def build_document(self, end: AnswerEnd, usage: Usage) -> Document:
+        """Build the answer of a request that does not stream."""
+
+
+def build_error(message: str, code: str) -> Document:
+    return build_openai_error(500, message, code)
+
+
+def split_usage(usage: Usage, names: tuple[str, str]) -> Document:
+    """Describe the tokens of a turn, of all its model calls together. The names are those of input and output."""
+    given, made = names
+    return {
+        f"{given}_tokens": usage.input_tokens,
+        f"{made}_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        f"{given}_tokens_details": {"cached_tokens": usage.cached_tokens},
+        f"{made}_tokens_details": {"reasoning_tokens": 0},
+    }

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from headway.actions.history.client_histories import ClientMessage
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import BadAttachment, Invalid, NotFound
-from headway.operations.schemas.front_ends import ClientTool, parse_file_part
+from headway.operations.front_ends import ClientTool, parse_file_part
 from headway.surfaces.http.person_answers import QUOTE_LIMIT
 from headway.surfaces.http.problems import to_validation_problem
 

@@ -8,24 +8,25 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from headway.actions import conversations, turns
 from headway.actions.history import client_histories
 from headway.actions.history.client_histories import ClientPlace, ConversationName
-from headway.actions.people import inbox, steering, waiting
-from headway.actions.spending import Usage
+from headway.actions.installation.spending import Usage
+from headway.actions.runs import inbox, waiting
+from headway.actions.todos import conversations
+from headway.actions.turns import steering, turns
 from headway.agents.instructions.roles import UnknownRole
-from headway.feed_channel import TENANT_MOVED
+from headway.feed import TENANT_MOVED
 from headway.ledger.errors import Invalid, NotFound, StorageError, TurnWaiting, WrongCell
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT
-from headway.operations.schemas import agents, front_ends
+from headway.operations import front_ends
+from headway.operations import turns as turn_operation
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.person_answers import KINDS, PersonAnswer, apply_answers
 from headway.surfaces.http.problems import Problem, to_problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.routes.events import EventStream
-from headway.surfaces.http.routes.openai.answers import AnswerEnd
-from headway.surfaces.http.routes.openai.encoders import AnswerEncoder, AnswerHead
+from headway.surfaces.http.routes.openai.answers import AnswerEncoder, AnswerEnd, AnswerHead
 from headway.surfaces.http.routes.openai.messages import (
     ClientRequest,
     Document,
@@ -36,9 +37,8 @@ from headway.surfaces.http.routes.openai.messages import (
     read_messages,
     read_tools,
 )
-from headway.surfaces.http.turn_events import ItemKey
-from headway.surfaces.http.turn_streams import OpenedTurn, build_encoder, open_turn, start_jobs
-from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
+from headway.surfaces.http.turn_streams import BeginTurn, OpenedTurn, begin_when_free, build_encoder, open_turn, start_jobs
+from headway.surfaces.turn_events import ItemKey
 
 CONVERSATION_HEADER: Final = "Headway-Conversation"
 TURN_HEADER: Final = "Headway-Turn"
@@ -141,7 +141,7 @@ def build_begun(tx: Transaction, turn_id: str, conversation_id: int, answered: l
 def continue_with_results(call: RequestContext, tx: Transaction, tenant_id: int, results: dict[str, str]) -> dict[str, Any]:
     """Give a turn the results of the client's own tools that it waits for."""
     turn_id, question_ids = parse_call_ids(results)
-    conversation = conversations.get(tx, tenant_id, conversations.get_turn(tx, tenant_id, turn_id).conversation_id)
+    conversation = conversations.get_conversation(tx, tenant_id, conversations.get_turn(tx, tenant_id, turn_id).conversation_id)
     answers = [PersonAnswer("question", question_ids[call_id], result) for call_id, result in results.items()]
     turn_id = apply_answers(call, tx, tenant_id, conversation.key, answers)
     return build_begun(tx, turn_id, conversation.id, [(answer.kind, answer.id) for answer in answers])
@@ -208,7 +208,7 @@ async def answer_request(
     call: RequestContext, request: OpenAiRequest, create_encoder: CreateAnswerEncoder, *, stream: bool
 ) -> Response:
     """Run the turn, and answer with its stream or with its result. Disconnecting does not stop the turn."""
-    query = await call.query(agents.WaitQuery)
+    query = await call.query(turn_operation.WaitQuery)
     started_jobs: list[Job] = []
     try:
         opened = await open_turn(call, build_begin(call, request, started_jobs), started_jobs, query.wait or 0)
@@ -235,7 +235,7 @@ async def answer_request(
 
 async def begin_in_background(call: RequestContext, request: OpenAiRequest) -> AnswerHead | Response:
     """Start the turn, and return what is known of its answer, or the refusal."""
-    query = await call.query(agents.WaitQuery)
+    query = await call.query(turn_operation.WaitQuery)
     started_jobs: list[Job] = []
     response = await begin_when_free(call, build_begin(call, request, started_jobs), query.wait or 0)
     start_jobs(call, started_jobs)

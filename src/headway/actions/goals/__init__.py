@@ -1,0 +1,1 @@
+"""Goals: changes, views and forks."""

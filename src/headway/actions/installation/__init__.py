@@ -1,0 +1,1 @@
+"""What concerns whole tenants or the installation: money, halts, tenants, moves, pruning."""

@@ -1,0 +1,1 @@
+"""Turns: their plan, messages to them, memory and live text."""

@@ -1,1 +1,0 @@
-"""Restate as the dispatcher of jobs."""

@@ -1,1 +1,0 @@
-"""Short texts made from longer ones, and search by words."""

@@ -1,1 +1,0 @@
-"""SQL for what only the board has: comments on todos, saved views."""

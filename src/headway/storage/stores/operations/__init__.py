@@ -1,1 +1,0 @@
-"""SQL behind the operator's pages: the queue, the processes that work on it, and spending by day."""

@@ -1,1 +1,0 @@
-"""Commands that manage cells, tenants, tokens and conversations."""

@@ -1,1 +1,0 @@
-"""Commands about what operators look at: jobs, dead letters and workers."""

@@ -1,1 +1,0 @@
-"""The checks of `headway doctor`, and what they find."""

@@ -1,1 +1,0 @@
-"""Routes for those who run the installation."""
