@@ -207,7 +207,7 @@ def describe_module(path: Path) -> str:
     if not docstring:
         return ""
     name = path.relative_to(SOURCE).with_suffix("").as_posix().removesuffix("/__init__")
-    sentence = re.split(r"(?<=[.:]) |\n\n", " ".join(docstring.partition("\n\n")[0].split()), maxsplit=1)[0]
+    sentence = re.split(r"(?<=[.]) |\n\n", " ".join(docstring.partition("\n\n")[0].split()), maxsplit=1)[0]
     return f"| `{name}` | {sentence.replace('|', chr(92) + '|')} |"
 
 

@@ -32,7 +32,7 @@ CLIENT = Path(__file__).with_name("warm_client.py")
 # Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Those of all commands are loaded as well.
 MODULES = (
     "headway.agents.loop.job_handlers",
-    "headway.agents.models.providers",
+    "headway.agents.models.openai_client",
     "headway.autonomy.pursuit",
     "headway.autonomy.recovery",
     "headway.process.host",
@@ -43,7 +43,7 @@ MODULES = (
     "headway.surfaces.cli.commands.serve",
     "headway.surfaces.cli.commands.worker",
     "headway.surfaces.cli.main",
-    "headway.surfaces.cli.goal_view",
+    "headway.surfaces.cli.goal_following",
     "headway.surfaces.cli.keyboard.line_editor",
     "headway.surfaces.http.server",
     "headway.surfaces.http.server",

@@ -245,7 +245,7 @@ def test_every_page_has_no_violations_and_fits_its_window(page: Visit, client: C
     places = arrange_pages(client, model)
     page.open().live()
     for name, place in places.items():
-        if name == "approvals":
+        if name == "inbox":
             reject_command(client)
         open_place(page, place)
         if name == "chat":

@@ -117,7 +117,7 @@ def test_what_waits_is_counted_everywhere_notified_of_if_wanted_and_leaves_at_on
     page.button("Waiting for you").click()
     expect(rows(page)).to_have_count(3)
     expect(rows(page).first).to_contain_text(re.compile(r"It has used up its budget.*Waits for you", re.DOTALL))
-    nav(page, "Approvals").click()
+    nav(page, "Inbox").click()
     page.button("Turn off").click()
     expect(card).to_contain_text("Off.")
     client.ok("PATCH", f"/v1/goals/{third.id}", json={"budget_usd": 1_000})
@@ -126,7 +126,7 @@ def test_what_waits_is_counted_everywhere_notified_of_if_wanted_and_leaves_at_on
         client.ok("POST", f"/v1/goals/{goal.id}/decision", json={"action": "abandon"})
     expect(decisions).to_have_count(0)
     expect(nav(page, "Goals")).not_to_contain_text("waiting")
-    expect(page.page).to_have_title("Approvals · Headway")
+    expect(page.page).to_have_title("Inbox · Headway")
     model.release()
 
 

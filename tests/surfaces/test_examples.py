@@ -94,7 +94,7 @@ def test_the_program_in_the_readme_runs_without_a_key(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     printed = run(tmp_path / "program.py", tmp_path)
     assert "8 * 45 = 360" in printed
-    assert " tokens, $0.0)" in printed
+    assert " tokens, $0.0000)" in printed
     assert printed.startswith("Todo 1 is not done. ")
     assert printed.endswith("\nproven\n")
 

@@ -551,7 +551,7 @@ NO_ID_COMMANDS = {
         "worker",
         "demo",
     ),
-    *("eval run", "mcp install", "mcp uninstall"),
+    *("eval run", "mcp install", "mcp uninstall", "backup", "restore"),
     *("inbox list", "tool list", "tool call", "completion", "trust"),
     *("guard install", "guard uninstall", "guard add", "guard list", "guard rm", "guard status", "guard hook"),
 }

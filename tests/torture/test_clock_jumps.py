@@ -174,7 +174,7 @@ def check_order(desk: TenantHarness) -> None:
 
 CLAIMS = """
 import struct, sys, time
-from headway.actions import claims, todos
+from headway.actions.todos import claims, todos
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
@@ -198,7 +198,7 @@ with DirectDatabase(url) as database:
         while (taken := desk.write(claims.claim, "bob")) is None:
             assert time.monotonic() < deadline, "a lease was kept for longer than it lasts"
             time.sleep(0.05)
-        desk.write(todos.end, taken.todo.id, "completed", None, taken.lease.token)
+        desk.write(todos.end_todo, taken.todo.id, "completed", None, taken.lease.token)
 print("held")
 """
 

@@ -21,7 +21,7 @@ PROCESSES = 8
 
 CLAIM_EVERYTHING = """
 import sys
-from headway.actions import claims
+from headway.actions.todos import claims
 from headway.storage.clocks import wall_clock
 from headway.storage.direct import DirectDatabase
 
@@ -37,7 +37,7 @@ with DirectDatabase(url) as database:
 # Claims a todo, is frozen there, and ends the todo after it wakes up.
 WORK_LATE = """
 import sys
-from headway.actions import claims, todos
+from headway.actions.todos import claims, todos
 from headway.ledger.errors import HeadwayError
 from headway.storage.clocks import wall_clock
 from headway.storage.direct import DirectDatabase
@@ -49,7 +49,7 @@ with DirectDatabase(url) as database:
         print(claimed.todo.id, flush=True)
         sys.stdin.readline()
         try:
-            database.write(lambda tx: todos.end(tx, tenant_id, claimed.todo.id, "completed", "late", claimed.lease.token))
+            database.write(lambda tx: todos.end_todo(tx, tenant_id, claimed.todo.id, "completed", "late", claimed.lease.token))
             print("done", flush=True)
         except HeadwayError as error:
             print(error.code, flush=True)

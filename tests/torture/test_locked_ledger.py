@@ -19,12 +19,12 @@ WRITERS = 4
 # Changes the ledger through the same actions as every client, and holds the lock until it gets a line.
 KEEP_LOCKED = """
 import sys
-from headway.actions import todos
+from headway.actions.todos import todos
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 
 def slowly(tx):
-    todos.add(tx, int(sys.argv[2]), Draft("of the one who locked it"))
+    todos.add_todo(tx, int(sys.argv[2]), Draft("of the one who locked it"))
     print("locked", flush=True)
     input()
 

@@ -18,7 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import CONNECTION_CLOSED
 
-from headway.agents.mcp.config import McpServerConfig, Pins, ServerStatus
+from headway.agents.mcp.config import McpServerConfig, ServerStatus
+from headway.agents.mcp.pins import Pins
 from headway.agents.mcp.transports import FAILURES, MESSAGE_LIMIT, TOOLS_LIMIT, HttpFailure, build_http_client, open_stdio, trim
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.text import Redactor, to_one_line

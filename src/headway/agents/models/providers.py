@@ -2,13 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from openai import AsyncOpenAI, Omit, omit
-from openai.resources.chat.completions import AsyncCompletions
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, SystemPromptPart, UserPromptPart
 from pydantic_ai.models import Model, infer_model
@@ -73,6 +71,8 @@ def build_local_ollama(name: str) -> Model:
 def adapt_model(model: Model) -> Model:
     client = getattr(model, "client", None)
     if type(client).__module__.partition(".")[0] == "openai":
+        from headway.agents.models.openai_client import send_plain_requests  # noqa: PLC0415  the model has loaded the library
+
         send_plain_requests(client)
     return limit_with_max_tokens(model)
 
@@ -109,39 +109,6 @@ def get_address(model: Model) -> str:
     except (AttributeError, UserError, ValueError):  # some providers have no address
         return ""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
-
-
-# Send chat requests as they were built. Imported only with a model that uses OpenAI's library, because that takes a
-# second.
-
-
-class PlainCompletions(AsyncCompletions):
-    """Passes messages and tools as extra fields of the body, which the library leaves alone.
-
-    It would otherwise compare every field of every message with each type that a message can have, to rename fields that have
-    another name in JSON. Those of messages and tools have none, and a request of 60 steps took 50 ms, without other work meanwhile.
-    """
-
-    async def create(  # type: ignore[override]  # the remaining parameters are passed on
-        self,
-        *,
-        messages: Iterable[Any],
-        tools: Iterable[Any] | Omit = omit,
-        extra_body: Mapping[str, object] | None = None,
-        **others: Any,
-    ) -> Any:
-        body: dict[str, object] = {"messages": messages}
-        if not isinstance(tools, Omit):
-            body["tools"] = tools
-            others["tools"] = []  # keeps their place in the body
-        return await super().create(messages=[], extra_body={**body, **(extra_body or {})}, **others)
-
-
-def send_plain_requests(client: object) -> None:
-    """Have this client send chat requests as they were built, once each: a client that retries would be copied per request."""
-    if isinstance(client, AsyncOpenAI):
-        client.max_retries = 0
-        client.chat.completions = PlainCompletions(client)  # type: ignore[misc]  # a cached property, which can be set
 
 
 # The context window of a model: what is known about it, or a size that is safe to assume.

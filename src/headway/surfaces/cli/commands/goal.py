@@ -313,7 +313,7 @@ def count_workers(ledger: TenantDatabase) -> int:
 
 def follow_and_answer(invocation: Invocation, tenant_id: int, goal_id: int) -> None:
     try:
-        from headway.surfaces.cli.goal_view import follow_goal  # noqa: PLC0415  imports asyncio, which few commands need
+        from headway.surfaces.cli.goal_following import follow_goal  # noqa: PLC0415  imports asyncio, which few commands need
 
         document = follow_goal(invocation, tenant_id, goal_id)
     except KeyboardInterrupt:  # interrupted before the view was open
