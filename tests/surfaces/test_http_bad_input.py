@@ -205,7 +205,8 @@ def test_text_has_a_length(sqlite_client: Client, field: str, length: int) -> No
     assert detail.startswith(f"{field}: ")
 
 
-ALSO_AT = {"/v1/jobs/dead": "/v1/jobs/{job_id}"}  # the address of a job could be the same
+# Addresses that could also be those of a job or a schedule, whose methods they have as well.
+ALSO_AT = {"/v1/jobs/dead": "/v1/jobs/{job_id}", "/v1/schedules/preview": "/v1/schedules/{name}"}
 
 
 def test_a_method_that_a_path_does_not_take_is_405_and_names_all_that_it_takes(sqlite_client: Client) -> None:
