@@ -4,7 +4,9 @@ import re
 
 from playwright.sync_api import Route, expect
 
+from headway.actions.guard import sessions, stops
 from headway.actions.installation import halts
+from headway.ledger.guard import AssistantSession, MirroredItem, StopRequest
 from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, calls, error, pause_midway, text
 from tests.surfaces.server_harness import Client
@@ -105,3 +107,23 @@ def test_a_message_that_cannot_be_sent_stays_and_shows_the_remedy(page: Visit, c
     page.page.route("**/v1/session", rehearsing)
     page.open().live()
     expect(page.page.get_by_text("The rehearsal model answers: it follows rules and is not an LLM.")).to_be_visible()
+
+
+def test_a_session_of_a_coding_assistant_shows_its_list_and_why_it_was_sent_back(page: Visit, client: Client) -> None:
+    session = AssistantSession("claude-code", "one", "/projects/garden")
+    items = [MirroredItem("Write a", "completed"), MirroredItem("Write b", "pending")]
+    plan = client.desk.write(sessions.mirror, session, items, is_whole=True)
+    assert plan is not None
+    page.open().live()
+    page.region("Conversations").get_by_role("link", name="Claude Code: garden").click()
+    page.button("Expand").click()
+    expect(page.rows).to_have_count(2)
+    for times in (1, 2):
+        client.desk.write(stops.decide_stop, plan.id, StopRequest("Done."), 2)
+        expect(page.log.get_by_text("Sent back to work.")).to_have_count(times)
+    expect(page.log.locator(".turn-note").last).to_contain_text("You are not done: 1 item is open on your list.")
+    client.desk.write(stops.decide_stop, plan.id, StopRequest("Done."), 2)
+    expect(page.log).to_contain_text("The agent stopped before the list was done.")
+    page.page.reload()
+    expect(page.log.get_by_text("Sent back to work.")).to_have_count(2)
+    expect(page.log).to_contain_text("The agent stopped before the list was done.")

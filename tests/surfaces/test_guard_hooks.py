@@ -231,6 +231,9 @@ def test_hostile_text_of_an_assistant_is_stored_and_told_as_one_line(headway: Sh
     assert "[END" not in reason[1]
     assert max(map(len, reason)) < 200
 
+    too_many = send("claude-code", plan(headway.folder, *[(f"Write {number}", "pending") for number in range(201)]))
+    assert "The assistant's list has 201 items. Lists of up to 200 are followed." in too_many["systemMessage"]
+
 
 def test_a_hook_with_nothing_to_do_loads_little(headway: Shell) -> None:
     headway.ok("guard", "install", "claude-code")

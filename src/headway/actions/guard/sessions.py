@@ -9,6 +9,7 @@ from headway.actions.todos import conversations, todos
 from headway.actions.todos.turn_state import check_room, emit_queue_at_commit, lock_plan
 from headway.actions.turns import plan
 from headway.actions.turns.plan import renumber
+from headway.ledger.errors import Invalid
 from headway.ledger.events import Event, encode_json
 from headway.ledger.guard import RULE_AGENT, AssistantSession, MirroredItem, describe_open
 from headway.ledger.tenancy import Conversation, Turn
@@ -75,7 +76,9 @@ def mirror(
     Items keep their rows: by the assistant's own ids if it has some, otherwise by their text. Checks are never skipped: an item
     that has some stays open until they pass.
     """
-    items = [item for item in map(clean_item, items[:ITEMS_LIMIT]) if item.subject != ""]
+    if len(items) > ITEMS_LIMIT:
+        raise Invalid(f"The assistant's list has {len(items)} items. Lists of up to {ITEMS_LIMIT} are followed.")
+    items = [item for item in map(clean_item, items) if item.subject != ""]
     if not items and (not is_whole or find_plan(tx, tenant_id, session) is None):
         return None
     tx.agent, tx.actor = AgentRights(lambda: ""), session.client

@@ -31,6 +31,7 @@ TIMELINE_KINDS: Final = (
     "messages_read",
     "compacted",
     "todos_limit",
+    "refused",
     "turn_delayed",
     "turn_paused",
     "turn_resumed",

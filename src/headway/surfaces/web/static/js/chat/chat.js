@@ -50,6 +50,11 @@ function CompactionNote({ item }) {
   </li>`;
 }
 
+const RefusalNote = ({ item }) => html`<li class="turn-note warn">
+  <${StatusIcon} status="paused" decorative />
+  <div class="grow"><strong>Sent back to work.</strong> <span class="lines" dir="auto">${item.reason}</span></div>
+</li>`;
+
 const TurnChanges = ({ item }) => html`<li class="tool-line">
   <${Changes} changes=${item.changes} load=${async () => (await get(`/v1/turns/${item.turnId}`)).turn.changes} />
 </li>`;
@@ -76,6 +81,7 @@ class TimelineItem extends PureComponent {
     if (item.type === "usage") return html`<${TurnUsage} item=${item} />`;
     if (item.type === "changes") return html`<${TurnChanges} item=${item} />`;
     if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
+    if (item.type === "refusal") return html`<${RefusalNote} item=${item} />`;
     if (item.type === "fork") return html`<${ForkNote} item=${item} />`;
     if (item.type === "user") return html`<${UserMessage} item=${item} conversationId=${conversationId} />`;
     return html`<li class="msg ${item.type}">

@@ -136,10 +136,11 @@ export function createTimeline(conversationId) {
       noteProgress(data.run.id);
       noteProgress(data.run.parent_run_id);
     },
-    refused({ reason }) {
+    refused(data) {
+      apply("refused", data);
       clearStreamedText();
       clearDelay();
-      note.value = `Not done yet: ${reason}`;
+      note.value = `Not done yet: ${data.reason}`;
     },
     ...Object.fromEntries(PLAIN_KINDS.map((kind) => [kind, (data) => apply(kind, data)])),
     turn_delayed(data) {

@@ -1,5 +1,5 @@
-// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, changes, end, files, usage. A
-// call that started a sub-agent has it as its `run`.
+// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, refusal, fork, changes, end, files,
+// usage. A call that started a sub-agent has it as its `run`.
 import { toRequest } from "../core/waiting.js";
 import { placeEnding } from "./turn_ending.js";
 import { placeUsage } from "./turn_usage.js";
@@ -114,6 +114,9 @@ export function createReducer() {
       runs.get(turn_id) === run_id
         ? upsert(list, { key: `c${run_id}/${tokens_before}/${tokens_after}`, type: "compacted", tokens_before, tokens_after })
         : list,
+    // Agents that Headway does not run are sent back when they stop too early. Its own go on in the same answer.
+    refused: (list, { turn_id, reason, refusals }) =>
+      refusals ? [...list, { key: `r${turn_id}/${list.length}`, type: "refusal", turnId: turn_id, reason }] : list,
     // Sub-agents of sub-agents are in the transcripts of those that started them.
     agent_changed: (list, { run }) => (run.parent_run_id && !(run.depth > 1) ? placeAgent(list, run) : list),
     turn_resumed: (list, { turn_id }) =>
