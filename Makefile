@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 # Formats and lints the page's JavaScript. Installed outside of the source tree, as the tests' own JavaScript packages are.
 BIOME := .cache/biome/node_modules/.bin/biome
-# One more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
+# Two more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-WORKERS ?= $(shell expr $(CORES) + 1)
+WORKERS ?= $(shell expr $(CORES) + 2)
 
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE

@@ -23,7 +23,7 @@ export function Welcome({ onSuggest }) {
   const suggestions = model ? SUGGESTIONS[model === REHEARSAL ? "rules" : "model"] : [];
   return html`<div class="welcome">
     <${Icon} name="mark" class="logo" />
-    <h1>What should the agent do?</h1>
+    <h2>What should the agent do?</h2>
     <p class="muted">
       The agent makes a plan, works through it and answers. You can change the plan while it works. For work of hours or days,
       set <a class="link" href="/goals">a goal</a>: agents pursue it until it is met.
