@@ -5,7 +5,6 @@ import posixpath
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
@@ -263,6 +262,8 @@ def list_changes(old: list[str], new: list[str]) -> Iterator[Range]:
 
 def find_matches(old: list[str], new: list[str]) -> list[Range]:
     """Find parts that are equal in both texts."""
+    from difflib import SequenceMatcher  # noqa: PLC0415  commands about todos compare no files
+
     matches: list[Range] = []
     pending = [Range(0, len(old), 0, len(new))]
     work = 0
