@@ -19,6 +19,7 @@ from headway.ledger.todo import Status, parse_status
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Types have no parameter here, as in class RowId(click.ParamType[int]): click before 8.4 does not accept one.
+DEFAULT_PAGE_SIZE = 50
 SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -111,6 +112,15 @@ MESSAGE_ID = RowId("message")
 STATUS = StatusName()
 SECONDS = Duration()
 DOLLARS = Dollars()
+
+
+def limit_option(command: F) -> F:
+    """Add `--limit`, for commands that list rows."""
+    number = click.IntRange(1, 500)
+    option = click.option(
+        "--limit", default=DEFAULT_PAGE_SIZE, show_default=True, metavar="N", type=number, help="List at most this many."
+    )
+    return option(command)
 
 
 def fork_options(command: F) -> F:

@@ -7,8 +7,7 @@ import click
 from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.todos import conversations
-from headway.surfaces.cli.arguments import CONVERSATION_ID
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE
+from headway.surfaces.cli.arguments import CONVERSATION_ID, limit_option
 from headway.surfaces.cli.commands.tenant import CONVERSATION_HEADINGS, build_conversation_row, conversation
 from headway.surfaces.cli.context import Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
@@ -62,14 +61,7 @@ def restore_conversations(invocation: Invocation, ids: tuple[int, ...]) -> None:
 
 @conversation.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def search_conversations(invocation: Invocation, words: tuple[str, ...], limit: int) -> None:
     """Find conversations with all WORDS in their titles or messages, newest first. Case does not matter."""

@@ -19,7 +19,7 @@ from headway.ledger.job import Job, Schedule
 from headway.ledger.run import Run, to_dollars
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, parse_json_object
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, limit_option, parse_json_object
 from headway.surfaces.cli.context import (
     SENDER,
     TENANT_WIDE,
@@ -33,7 +33,6 @@ from headway.surfaces.cli.tables import print_row, print_table
 
 T = TypeVar("T")
 
-DEFAULT_PAGE_SIZE = 50
 RUN_HEADINGS = ("run", "role", "state", "steps", "cost", "task")
 SCHEDULE_HEADINGS = ("name", "when", "next", "last", "work")
 
@@ -51,14 +50,7 @@ def agents() -> None:
 @agents.command("list")
 @click.option("--turn", metavar="UUID", help="Only runs of this turn.")
 @click.option("--goal", type=GOAL_ID, metavar="ID", help="Only runs of this goal.")
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""

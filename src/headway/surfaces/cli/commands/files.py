@@ -12,8 +12,7 @@ from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.file_versions import ID_LENGTH, FileSelection, FileVersion, build_file_id
 from headway.ledger.tenancy import format_size
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.arguments import GOAL_ID, SUB_GOAL_ID
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE
+from headway.surfaces.cli.arguments import GOAL_ID, SUB_GOAL_ID, limit_option
 from headway.surfaces.cli.context import CommandGroup, Invocation, TenantDatabase, pass_invocation
 from headway.surfaces.cli.render import format_time, is_terminal
 from headway.surfaces.cli.tables import print_table
@@ -45,14 +44,7 @@ def files() -> None:
 @click.option("--role", default="", metavar="NAME", help="Only files that agents with this role wrote.")
 @click.option("--path", default="", metavar="PATH", help="Only this file, or the files below this folder.")
 @click.option("--search", "query", default="", metavar="WORDS", help="Only paths that contain all these words.")
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def list_files(
     invocation: Invocation,

@@ -16,7 +16,7 @@ from headway.ledger.text import to_one_line
 from headway.ledger.todo import UNSET, write_checks
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_view as drawing
-from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID, check_options, read_checks
+from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID, check_options, limit_option, read_checks
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -26,8 +26,6 @@ from headway.surfaces.cli.context import (
     require_confirmation,
 )
 from headway.surfaces.cli.turn_view import list_diff_lines
-
-DEFAULT_PAGE_SIZE = 50
 
 
 @click.group(
@@ -100,14 +98,7 @@ def check_goal(new_goal: NewGoal, workspace: str) -> NewGoal:
 @click.option("--search", default="", metavar="WORDS", help="Only goals that have all these words.")
 @click.option("--waiting", is_flag=True, help="Only goals that wait for you.")
 @click.option("--sort", default="newest", show_default=True, type=click.Choice(get_args(GoalSort)), help="The order.")
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def list_goals(
     invocation: Invocation, status: GoalStatus | None, search: str, limit: int, *, waiting: bool, sort: GoalSort
@@ -245,14 +236,7 @@ def repeat_goal(invocation: Invocation, goal_id: int, *, no_wait: bool) -> None:
 
 @goal.command("plans")
 @click.argument("goal_id", type=GOAL_ID)
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def list_plans(invocation: Invocation, goal_id: int, limit: int) -> None:
     """List the plans of a goal, the one in force first, with what each changed."""

@@ -14,8 +14,8 @@ from headway.actions.runs import inbox as inbox_actions
 from headway.actions.runs import jobs
 from headway.actions.runs.inbox import ApprovalDecision
 from headway.ledger.inbox import REQUEST_KINDS, ApprovalState, PersonRequest, QuestionState, RequestKind, RequestState
-from headway.surfaces.cli.arguments import RowId, parse_json_object
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields
+from headway.surfaces.cli.arguments import DEFAULT_PAGE_SIZE, RowId, parse_json_object
+from headway.surfaces.cli.commands.engine import print_fields
 from headway.surfaces.cli.commands.tools import prepare_tools_for, run_headway
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
 from headway.surfaces.cli.tables import print_row, print_table

@@ -15,8 +15,8 @@ from headway.ledger.errors import Invalid
 from headway.ledger.job import Job, JobState
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant
-from headway.surfaces.cli.arguments import format_duration
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, build_wait_fields, cancel_with_hint, print_fields
+from headway.surfaces.cli.arguments import format_duration, limit_option
+from headway.surfaces.cli.commands.engine import build_wait_fields, cancel_with_hint, print_fields
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -49,14 +49,7 @@ def jobs() -> None:
 @click.option("--dead", is_flag=True, help="Only dead jobs.")
 @click.option("--state", type=click.Choice(get_args(JobState)), help="Only jobs in this state.")
 @click.option("--kind", metavar="KIND", help="Only jobs of this kind, such as turn, agent, goal, tool or webhook.")
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def list_jobs(invocation: Invocation, limit: int, state: JobState | None, kind: str | None, *, dead: bool) -> None:
     """List jobs, newest first. With cells, --dead without --tenant lists those of all tenants of all cells."""

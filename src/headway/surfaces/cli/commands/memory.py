@@ -10,8 +10,7 @@ from headway.actions.turns import memory as memory_actions
 from headway.actions.turns.memory import DEFAULT_KIND, MemoryChange, NewMemory
 from headway.ledger.scope import MemorySelection
 from headway.ledger.text import to_lines, to_one_line
-from headway.surfaces.cli.arguments import MEMORY_ID
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE
+from headway.surfaces.cli.arguments import DEFAULT_PAGE_SIZE, MEMORY_ID
 from headway.surfaces.cli.context import (
     SENDER,
     CommandGroup,

@@ -11,8 +11,8 @@ from headway.actions.engine.webhooks import DEFAULT_OVERLAP_S, WebhookView
 from headway.ledger.parsing.addresses import parse_url
 from headway.ledger.text import MAX_INTEGER, to_one_line
 from headway.ledger.webhook import NewWebhook, WebhookChange
-from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, RowIdOrNone
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, RowIdOrNone, limit_option
+from headway.surfaces.cli.commands.engine import print_fields
 from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, pass_invocation, require_confirmation
 from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_row, print_table
@@ -49,14 +49,7 @@ def add(invocation: Invocation, url: str, kinds: tuple[str, ...], from_conversat
 
 
 @webhook.command("list")
-@click.option(
-    "--limit",
-    default=DEFAULT_PAGE_SIZE,
-    show_default=True,
-    metavar="N",
-    type=click.IntRange(1, 500),
-    help="List at most this many.",
-)
+@limit_option
 @pass_invocation
 def list_webhooks(invocation: Invocation, limit: int) -> None:
     """List webhooks, newest first."""
