@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from headway.actions.goals import goals
 from tests.browser.page_harness import Profiles, Visit, launch_browser, open_windows
 from tests.model_server import ModelServer
+from tests.surfaces.model_fixtures import open_chatter
 from tests.surfaces.server_harness import Client, Service
 
 OPEN = ExitStack()
@@ -56,14 +56,8 @@ def service(sqlite_chat_service: Service) -> Service:
 @pytest.fixture
 def client(service: Service, model: ModelServer) -> Iterator[Client]:
     """The client of a new tenant, to set up the page's content and to check the results."""
-    with service.tenant() as visitor:
+    with open_chatter(service, model) as visitor:
         yield visitor
-        # Cancel running turns and goals, which would continue with the next test's script.
-        for goal in visitor.ok("GET", "/v1/goals", params={"status": "active"})["goals"]:
-            visitor.desk.write(goals.abandon, goal["id"])
-        for run in visitor.ok("GET", "/v1/agents", params={"limit": 500})["agents"]:
-            if run["turn_id"] and not run["ended_at"] and run["parent_run_id"] is None:
-                visitor.post(f"/v1/turns/{run['turn_id']}/cancel")
 
 
 @pytest.fixture

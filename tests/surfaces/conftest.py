@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.model_server import ModelServer
-from tests.surfaces.model_fixtures import model_settings
+from tests.surfaces.model_fixtures import model_settings, open_chatter
 from tests.surfaces.server_harness import Client, Service, run_server
 from tests.surfaces.shell import Shell
 
@@ -79,14 +79,14 @@ def chat_service(request: pytest.FixtureRequest, database_kind: str) -> Service:
 @pytest.fixture
 def chatter(chat_service: Service, model: ModelServer) -> Iterator[Client]:
     """A client of a new tenant, on a server that uses the model."""
-    with chat_service.tenant() as opened:
+    with open_chatter(chat_service, model) as opened:
         yield opened
 
 
 @pytest.fixture
 def sqlite_chatter(sqlite_chat_service: Service, model: ModelServer) -> Iterator[Client]:
     """The same, for tests that do not depend on the database."""
-    with sqlite_chat_service.tenant() as opened:
+    with open_chatter(sqlite_chat_service, model) as opened:
         yield opened
 
 

@@ -1,11 +1,12 @@
 """Fixtures: a model server, and a Headway server that uses it, shared by all tests of a process."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.model_server import ModelServer, environment, text, to_script
-from tests.surfaces.server_harness import Service, run_server
+from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +38,12 @@ def sqlite_chat_service(shared_model: ModelServer, tmp_path_factory: pytest.Temp
 def model_settings(model: ModelServer) -> dict[str, str]:
     """Settings for this model server, without retries: it fails only when a script makes it fail."""
     return {**environment(model), "HEADWAY_MODEL_RETRIES": "0"}
+
+
+@contextmanager
+def open_chatter(service: Service, model: ModelServer) -> Iterator[Client]:
+    """Open a client of a new tenant. At the end, wait until no job runs: a late request would meet the script of the next test."""
+    with service.tenant() as opened:
+        yield opened
+    model.release()
+    wait_until(lambda: service.read_metrics()["headway_jobs_running"] == 0, "all work has ended")

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ import httpx
 
 from headway import trust
 from headway.actions.access import tokens
+from headway.actions.installation import tenants
+from headway.ledger.errors import TenantMoving
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.problems import is_openai_path
@@ -136,9 +138,22 @@ class Service:
         self.log = log
         self.database = DirectDatabase(database_url)
 
-    def tenant(self) -> Client:
-        """Return a client of a new tenant."""
-        return Client(self.url, TenantHarness(self.database, f"tenant {uuid4().hex}"))
+    @contextmanager
+    def tenant(self) -> Iterator[Client]:
+        """Open a client of a new tenant. At the end its work is stopped, so that none of it asks the model of the next test."""
+        desk = TenantHarness(self.database, f"tenant {uuid4().hex}")
+        try:
+            with Client(self.url, desk) as client:
+                yield client
+        finally:
+            with suppress(TenantMoving):
+                self.database.write(lambda tx: tenants.shut_out(tx, desk.tenant))
+
+    def read_metrics(self) -> dict[str, float]:
+        answer = httpx.get(f"{self.url}/metrics", verify=False)
+        assert answer.headers["content-type"].startswith("text/plain")
+        lines = (line.rsplit(" ", 1) for line in answer.text.splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, value in lines}
 
     def operator(self) -> Client:
         """Return a client of the tenant `local` with an operator's token."""

@@ -11,7 +11,7 @@ from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, admin_headers, wait_until
 from tests.surfaces.waiting_turns import SUM, add_rule, ask_then_answer, begin_waiting_turn, call_then_answer, list_results
 
-OPEN_QUESTIONS = 'headway_waiting_for_people{kind="question"} '
+OPEN_QUESTIONS = 'headway_waiting_for_people{kind="question"}'
 DECIDED = ("decided_at", "decided_by", "reason", "state")
 
 
@@ -110,20 +110,14 @@ def test_the_stream_of_any_conversation_tells_how_much_waits(sqlite_chatter: Cli
     wait_for_turn(sqlite_chatter, turn["id"])
 
 
-def count_waiting(client: Client) -> float:
-    """Return the number of open questions of all tenants, from the metrics."""
-    (line,) = (line for line in client.get("/metrics").text.splitlines() if line.startswith(OPEN_QUESTIONS))
-    return float(line.removeprefix(OPEN_QUESTIONS))
-
-
-def test_a_question_is_answered_once(chatter: Client, model: ModelServer) -> None:
+def test_a_question_is_answered_once(chatter: Client, chat_service: Service, model: ModelServer) -> None:
     model.script = ask_then_answer("Which colour?", ("red", "blue"))
-    before = count_waiting(chatter)
+    before = chat_service.read_metrics()[OPEN_QUESTIONS]
     turn = begin_waiting_turn(chatter, chatter.conversation())
     (question,) = chatter.ok("GET", "/v1/questions", params={"state": "open"})["questions"]
     path = f"/v1/questions/{question['id']}"
     detail = chatter.refused("POST", path, 422, "invalid", json={"answer": "green"})
-    during = count_waiting(chatter)
+    during = chat_service.read_metrics()[OPEN_QUESTIONS]
     answered = chatter.ok("POST", path, json={"answer": "blue"})
     ended = wait_for_turn(chatter, turn["id"])
 
@@ -141,7 +135,7 @@ def test_a_question_is_answered_once(chatter: Client, model: ModelServer) -> Non
     assert turn["waiting_for"] == {"kind": "question", "id": question["id"]}
     assert (question["question"], question["choices"], question["state"]) == ("Which colour?", ["red", "blue"], "open")
     assert detail == "Answer with one of: red, blue."
-    assert (during, count_waiting(chatter)) == (before + 1, before)
+    assert (during, chat_service.read_metrics()[OPEN_QUESTIONS]) == (before + 1, before)
     assert (answered["question"]["answer"], answered["question"]["answered_by"]) == ("blue", "a test")
     assert ended["status"] == "finished"
     assert '"answer": "blue"' in model.requests[-1].tool_results[-1].content

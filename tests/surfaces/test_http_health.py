@@ -16,13 +16,6 @@ from tests.surfaces.server_harness import Client, Service, check_problem, run_se
 ROOT = Path(__file__).parents[2]
 
 
-def read_metrics(service: Service) -> dict[str, float]:
-    answer = httpx.get(f"{service.url}/metrics", verify=False)
-    assert answer.headers["content-type"].startswith("text/plain")
-    lines = (line.rsplit(" ", 1) for line in answer.text.splitlines() if line and not line.startswith("#"))
-    return {name: float(value) for name, value in lines}
-
-
 def request_metric(method: str, route: str, status: int) -> str:
     return f'headway_http_requests_total{{method="{method}",route="{route}",status="{status}"}}'
 
@@ -43,7 +36,7 @@ def test_tokens_of_model_calls_are_counted_by_model(
     names = ("calls", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "cost_usd")
 
     def read_counters() -> list[float]:
-        metrics = read_metrics(sqlite_chat_service)
+        metrics = sqlite_chat_service.read_metrics()
         return [metrics.get(f'headway_model_{name}_total{{model="openai-chat:{MODEL}"}}', 0) for name in names]
 
     before = read_counters()
@@ -54,12 +47,12 @@ def test_tokens_of_model_calls_are_counted_by_model(
 
 def test_the_queue_and_ended_jobs_are_counted(sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer) -> None:
     ended = 'headway_jobs_ended_total{kind="turn",state="completed"}'
-    before = read_metrics(sqlite_chat_service)
+    before = sqlite_chat_service.read_metrics()
     model.script = lambda _: text("hello")
     wait_for_turn(sqlite_chatter, say(sqlite_chatter, sqlite_chatter.conversation()))
 
-    wait_until(lambda: read_metrics(sqlite_chat_service)[ended] == before.get(ended, 0) + 1, "the turn is counted")
-    after = read_metrics(sqlite_chat_service)
+    wait_until(lambda: sqlite_chat_service.read_metrics()[ended] == before.get(ended, 0) + 1, "the turn is counted")
+    after = sqlite_chat_service.read_metrics()
     assert after["headway_workers"] == 1
     assert {f'headway_jobs{{state="{state}"}}' for state in ("due", "running", "dead")} <= after.keys()
     assert after["headway_oldest_due_job_seconds"] >= 0
@@ -81,7 +74,7 @@ def test_the_dashboard_and_the_documents_name_metrics_that_exist(service: Servic
 
 
 def test_requests_are_counted_by_route_and_never_by_path(client: Client, service: Service) -> None:
-    before = read_metrics(service)
+    before = service.read_metrics()
     todo = client.add()
     for path in (
         f"/v1/todos/{todo['id']}",
@@ -92,7 +85,7 @@ def test_requests_are_counted_by_route_and_never_by_path(client: Client, service
     ):
         client.get(path)
     client.post("/v1/todos", json={})
-    after = read_metrics(service)
+    after = service.read_metrics()
 
     for name, count in (
         (request_metric("GET", "/v1/todos/{todo_id}", 200), 2),
@@ -109,12 +102,12 @@ def test_requests_are_counted_by_route_and_never_by_path(client: Client, service
 
 
 def test_todos_are_counted_by_status_over_all_tenants(service: Service) -> None:
-    before = read_metrics(service)
+    before = service.read_metrics()
     for count, status in enumerate(("pending", "in_progress", "completed", "canceled"), 1):
         for _ in range(count):
             with service.tenant() as client:
                 client.add(status=status)
-    after = read_metrics(service)
+    after = service.read_metrics()
 
     growth = {name: after[name] - before[name] for name in after if name.startswith("headway_todos{")}
     assert growth == {
@@ -126,13 +119,13 @@ def test_todos_are_counted_by_status_over_all_tenants(service: Service) -> None:
 
 
 def test_streams_and_their_events_are_counted(client: Client, service: Service) -> None:
-    wait_until(lambda: read_metrics(service)["headway_open_streams"] == 0, "streams of earlier tests end")
-    before = read_metrics(service)
+    wait_until(lambda: service.read_metrics()["headway_open_streams"] == 0, "streams of earlier tests end")
+    before = service.read_metrics()
     with open_stream(client) as stream:
         client.add()
         stream.take(1)
-        during = read_metrics(service)
-    wait_until(lambda: read_metrics(service)["headway_open_streams"] == 0, "the stream ends")
+        during = service.read_metrics()
+    wait_until(lambda: service.read_metrics()["headway_open_streams"] == 0, "the stream ends")
 
     assert during["headway_open_streams"] == 1
     assert during["headway_events_delivered_total"] - before["headway_events_delivered_total"] == 1
@@ -141,15 +134,15 @@ def test_streams_and_their_events_are_counted(client: Client, service: Service) 
 def test_an_open_stream_does_not_count_as_a_slow_answer(client: Client, service: Service) -> None:
     spent = 'headway_http_request_seconds_sum{method="GET",route="/v1/events"}'
     count = spent.replace("_sum", "_count")
-    before = read_metrics(service)
+    before = service.read_metrics()
     began = monotonic()
     with open_stream(client):
         opened = monotonic() - began
         while (duration := monotonic() - began) < 10 * opened:  # however long it took the machine to open the stream
             client.add()
-    wait_until(lambda: read_metrics(service).get(count, 0) == before.get(count, 0) + 1, "the stream is counted")
+    wait_until(lambda: service.read_metrics().get(count, 0) == before.get(count, 0) + 1, "the stream is counted")
 
-    assert read_metrics(service)[spent] - before.get(spent, 0) < duration / 2
+    assert service.read_metrics()[spent] - before.get(spent, 0) < duration / 2
 
 
 def test_a_database_of_a_newer_headway_is_not_ready(tmp_path: Path) -> None:
