@@ -49,7 +49,8 @@ class GeneratedFilesHook(BuildHookInterface[BuilderConfig]):
             return
         self.commit.parent.mkdir(parents=True, exist_ok=True)
         self.commit.write_text(commit, encoding="ascii")
-        build_data["force_include"][str(self.commit)] = "headway/commit.txt"
+        place = "headway" if self.target_name == "wheel" else "src/headway"
+        build_data["force_include"][str(self.commit)] = f"{place}/commit.txt"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         self.commit.unlink(missing_ok=True)
@@ -60,7 +61,7 @@ class GeneratedFilesHook(BuildHookInterface[BuilderConfig]):
 
 
 def describe_commit(root: str) -> str:
-    """Return the commit that the package is built from, for `headway --version`. A source archive has none."""
+    """Return the commit that the package is built from, for `headway --version`. A source archive brings its own."""
     if not (Path(root) / ".git").exists():
         return ""
     command = ["git", "-C", root, "describe", "--always", "--dirty=+changes", "--abbrev=12", "--exclude=*"]

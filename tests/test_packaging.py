@@ -1,6 +1,7 @@
 """The release: built and inspected. tests/test_core_install.py installs it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -70,6 +71,18 @@ def test_a_wheel_of_a_checkout_names_its_commit(tmp_path: Path) -> None:
 
     with zipfile.ZipFile(build("wheel", tree, tmp_path)) as wheel:
         assert wheel.read("headway/commit.txt").decode() == commit
+    with tarfile.open(build("sdist", tree, tmp_path)) as sources:
+        assert read_member(sources, "src/headway/commit.txt") == commit
+    program = [sys.executable, "-m", "headway", "--version"]
+    env = os.environ | {"PYTHONPATH": str(tree / "src")}
+    shown = subprocess.run(program, cwd=tree, env=env, capture_output=True, text=True)
+    assert shown.stdout == f"headway, version {headway.__version__} (commit {commit})\n"
+
+
+def read_member(sources: tarfile.TarFile, path: str) -> str:
+    file = sources.extractfile(next(name for name in sources.getnames() if name.partition("/")[2] == path))
+    assert file is not None
+    return file.read().decode()
 
 
 def test_vendored_files_come_with_their_licences(release: Release) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.model_server import ModelServer, Reply, calls, text
+from tests.npm_packages import install_packages
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.document_reader import Reader, TypedCommand, open_reader, parse_session
 from tests.surfaces.server_harness import Client, Service, admin_headers
@@ -25,9 +26,10 @@ from tests.warm_start import build_command
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n)?(?:^<!-- before: (?P<before>[^\n]+) -->\n)?"
-    r"^(?P<indent> *)```(?P<kind>console|python|sh|bash)\n(?P<body>.*?)^ *```$",
+    r"^(?P<indent> *)```(?P<kind>console|python|sh|bash|js|tsx?)\n(?P<body>.*?)^ *```$",
     re.DOTALL | re.MULTILINE,
 )
+SHELLS = ("console", "sh", "bash")
 # Tools and tests, which test_examples.py puts into files, and the program that it runs with a model.
 IN_FILES = re.compile(r"^# \S+\.py$|^def test_|tools=\[weather\]", re.MULTILINE)
 
@@ -61,7 +63,7 @@ BLOCKS = list_blocks()
 def list_typed(page: str) -> list[TypedCommand]:
     typed: list[TypedCommand] = []
     for block in BLOCKS:
-        if block.page == page and block.kind != "python" and not block.reason:
+        if block.page == page and block.kind in SHELLS and not block.reason:
             typed += [TypedCommand(block.before, [])] if block.before else []
             typed += parse_session(f"```console\n{block.body}```\n")
     return typed
@@ -143,6 +145,29 @@ def test_every_program_of_the_pages_runs(sqlite_client: Client, tmp_path: Path) 
 
     assert len(programs) > 4
     assert not failures, "\n\n".join(failures)
+
+
+# What a browser sends to the route of a page that keeps the token.
+POST_A_MESSAGE = """
+const message = { id: "1", role: "user", parts: [{ type: "text", text: "Plan a small party." }] };
+const body = JSON.stringify({ id: "my-chat", messages: [message] });
+console.log(await (await POST(new Request("http://page/api/chat", { method: "POST", body }))).text());
+"""
+
+
+def test_every_javascript_program_of_the_pages_runs(sqlite_chatter: Client, tmp_path: Path) -> None:
+    programs = [block for block in BLOCKS if block.kind in ("js", "ts", "tsx") and not block.reason]
+    (tmp_path / "node_modules").symlink_to(install_packages("clients") / "node_modules")
+    env = {**os.environ, "HEADWAY_TOKEN": sqlite_chatter.secret}
+    for place, block in enumerate(programs):
+        script = tmp_path / f"program_{place}.mjs"
+        body = block.body.replace("http://127.0.0.1:8484", str(sqlite_chatter.base_url).rstrip("/"))
+        script.write_text(body + POST_A_MESSAGE * ("function POST" in body), encoding="utf-8")
+        ran = subprocess.run(["node", script], env=env, capture_output=True, text=True, timeout=120)
+        assert ran.returncode == 0, f"{block.page}: {ran.stderr}"
+        assert "hello" in ran.stdout, block.page  # the answer of the tests' model
+
+    assert len(programs) == 3
 
 
 def list_examples(page: str, kind: str) -> list[str]:

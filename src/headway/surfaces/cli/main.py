@@ -92,10 +92,25 @@ EXAMPLES = (
 def print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  as click calls it
     """Print the version, and the commit that this build comes from."""
     if value and not ctx.resilient_parsing:
-        file = Path(__file__).parents[2] / "commit.txt"
-        commit = f" (commit {file.read_text(encoding='ascii')})" if file.exists() else ""
-        click.echo(f"headway, version {__version__}{commit}")
+        commit = find_commit(Path(__file__).parents[2])
+        click.echo(f"headway, version {__version__}{commit and f' (commit {commit})'}")
         ctx.exit()
+
+
+def find_commit(package: Path) -> str:
+    """Return the commit that the package was built from, or that its checkout is at. It is unknown for a copy of the sources."""
+    file, checkout = package / "commit.txt", package.parents[1]
+    if file.exists():
+        return file.read_text(encoding="ascii")
+    if package.parent.name != "src" or not (checkout / ".git").exists():
+        return ""
+    import subprocess  # noqa: PLC0415  only this needs it
+
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty=+changes", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603  a fixed command
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 @click.group(
