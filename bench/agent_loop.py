@@ -12,7 +12,7 @@ from typing import Any
 from bench.harness import Measurements, Pace, Workshop, at_most, benchmark, growing, in_turns, progress
 from bench.peer import LANGCHAIN, PYDANTIC_AI, Peer
 from bench.peers.errand import REQUEST, call, milliseconds
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant
 from headway.actions.todos import conversations
 
 FEW, MANY = 10, 50
@@ -43,7 +43,7 @@ class Ours:
         )
         self.headway = self.loop.run_until_complete(self.context.__aenter__())
         shop.cleanup.callback(lambda: self.loop.run_until_complete(self.context.__aexit__(None, None, None)))
-        self.tenant = self.loop.run_until_complete(self.headway.database.write(tenants.ensure_local))
+        self.tenant = self.loop.run_until_complete(self.headway.database.write(local_tenant.ensure_local))
 
     def answer(self, messages: Any) -> Any:
         """Return the next scripted answer. The number of the last call is in its id, because several turns may run at once."""

@@ -16,9 +16,9 @@ from bench.bulk import new_ledger
 from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns, rate
 from bench.peer import LANGGRAPH
 from bench.peers.garden import DESCRIPTION, EXPECTED, OUTCOME
+from headway.actions.access import local_tenant
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import tenants
 from headway.actions.runs import jobs, runs, sub_goals
 from headway.ledger.goal import PlannedStep, SubGoal
 from headway.ledger.job import Job
@@ -228,7 +228,7 @@ class Pursuit:
         return took * 1000 / LOOKED_AT
 
     def lay_out(self, tx: Transaction, size: int) -> Job:
-        goal = goals.add_goal(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
+        goal = goals.add_goal(tx, local_tenant.ensure_local(tx).id, NewGoal("A garden."))
         goals.apply_plan(tx, goal, [planned(n) for n in range(size)], "")
         job = jobs.get_job(tx, goal.tenant_id, goal.run_id or "")
         return jobs.move(tx, job._replace(owner=self.headway.runtime.owner), "running")

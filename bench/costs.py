@@ -30,8 +30,7 @@ from bench.postgres import new_database, new_tenant, server_url
 from bench.report import SCALING, aligned, between_markers
 from bench.scale_model import ANNOUNCEMENT, IDLE_SECOND, ITERATION, PRICED, TURN
 from bench.scaling import write_page
-from headway.actions.todos import claims, conversations, todos
-from headway.actions.turns import views
+from headway.actions.todos import claims, conversations, todo_lists, todos
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change
 from headway.storage.direct import DirectDatabase
@@ -135,7 +134,7 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
             )
 
         claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=conversation_id)
-        page = partial(views.list_todos, tenant_id=tenant_id, selection=Selection(conversation_id), limit=20)
+        page = partial(todo_lists.list_todos, tenant_id=tenant_id, selection=Selection(conversation_id), limit=20)
         new_events = partial(event_store.list_after, tenant_id=tenant_id, seq=0, limit=50)
         yield "a todo is created", times(lambda _: database.write(add))
         yield "a todo is completed", times(complete)

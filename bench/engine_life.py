@@ -16,7 +16,7 @@ from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most
 from bench.http import stop
 from bench.postgres import new_database
 from headway import settings
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant
 from headway.actions.runs import jobs
 from headway.actions.todos import conversations
 from headway.actions.turns import turns, views
@@ -59,7 +59,7 @@ def idle(shop: Workshop) -> Measurements:
 def see_it_work(url: str) -> None:
     """Wait until the engine, which starts a while after the server answers, has completed a job."""
     with DirectDatabase(url) as database:
-        tenant_id = database.write(tenants.ensure_local).id
+        tenant_id = database.write(local_tenant.ensure_local).id
         payload = {"name": "now", "arguments": {}}
         job = database.write(partial(jobs.create_job, tenant_id=tenant_id, kind="tool", payload=payload))
         deadline = time.monotonic() + PATIENCE_S
@@ -82,7 +82,7 @@ def memory(shop: Workshop) -> Measurements:
     assert process.stdout is not None
     process.stdout.readline()
     with DirectDatabase(url) as database:
-        tenant_id = database.write(tenants.ensure_local).id
+        tenant_id = database.write(local_tenant.ensure_local).id
         for _ in range(AT_WORK):
             conversation_id = database.write(partial(conversations.add_conversation, tenant_id=tenant_id)).id
             request = turns.TurnRequest("Plan three things.")
@@ -180,7 +180,7 @@ class Survivors:
         """Create a conversation for each turn."""
 
         def make(tx: Transaction) -> tuple[int, list[int]]:
-            tenant_id = tenants.ensure_local(tx).id
+            tenant_id = local_tenant.ensure_local(tx).id
             return tenant_id, [conversations.add_conversation(tx, tenant_id=tenant_id).id for _ in range(TURNS)]
 
         created: tuple[int, list[int]] = await headway.database.write(make)

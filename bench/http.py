@@ -15,8 +15,7 @@ from bench.bulk import new_ledger
 from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
 from bench.store import BARE_CREATE, LISTS, PAGE, STATUSES, bare_creates
 from headway.actions.access import tokens
-from headway.actions.todos import conversations, todos
-from headway.actions.turns import views
+from headway.actions.todos import conversations, todo_lists, todos
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
@@ -154,6 +153,6 @@ def list20(shop: Workshop) -> Measurements:
     at = shop.once(served)
     url = f"{at.url}/v1/todos?conversation_id={at.conversation_id}&limit={PAGE}"
     with DirectDatabase(f"sqlite:///{at.path}") as database:
-        view = partial(views.list_todos, tenant_id=at.tenant_id, selection=Selection(at.conversation_id), limit=PAGE)
+        view = partial(todo_lists.list_todos, tenant_id=at.tenant_id, selection=Selection(at.conversation_id), limit=PAGE)
         bare_list = partial(bare.read, bare.connect(at.path), bare.statements_of(database, view), LISTS)
     return in_turns(partial(wrk, shop, url, "GET", None, at.tokens), partial(rate, LISTS, bare_list), ROUNDS)

@@ -8,8 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 from bench import bare
 from bench.harness import Measurements, Workshop, at_least, benchmark, in_turns, rate
 from bench.postgres import new_database, new_tenant, server_url
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.scope import Selection
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant
@@ -49,5 +48,5 @@ def create_todos(database: DirectDatabase, tenant_id: int) -> float:
 
 
 def list_todos(database: DirectDatabase, tenant_id: int) -> float:
-    page = within_tenant(tenant_id, partial(views.list_todos, tenant_id=tenant_id, selection=Selection(), limit=PAGE))
+    page = within_tenant(tenant_id, partial(todo_lists.list_todos, tenant_id=tenant_id, selection=Selection(), limit=PAGE))
     return rate(LISTS, lambda: [database.read(page) for _ in range(LISTS)])

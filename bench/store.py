@@ -8,8 +8,7 @@ from functools import partial
 from bench import bare
 from bench.bulk import Ledger, filled, new_ledger
 from bench.harness import ROUNDS, Measurements, Workshop, at_least, benchmark, growing, in_turns, rate
-from headway.actions.todos import conversations, todos
-from headway.actions.turns import views
+from headway.actions.todos import conversations, todo_lists, todos
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Status
 from headway.storage.database import Database
@@ -50,7 +49,7 @@ def list20(shop: Workshop) -> Measurements:
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
             database.write(partial(todos.add_todo, tenant_id=ledger.tenant_id, draft=draft))
-        view = partial(views.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
+        view = partial(todo_lists.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
         bare_list = partial(bare.read, bare.connect(ledger.path), bare.statements_of(database, view), LISTS)
         return in_turns(partial(lists, database, ledger, [conversation]), partial(rate, LISTS, bare_list))
 
@@ -144,7 +143,7 @@ def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
 def lists(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:
     """Run a round of reading a page, alternating between these lists."""
     pages = [
-        partial(views.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
+        partial(todo_lists.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
         for conversation in lists
     ] * (LISTS // len(lists))
     return rate(len(pages), lambda: [database.read(page) for page in pages])

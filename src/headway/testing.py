@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headway.actions.access import local_tenant
 from headway.actions.installation import tenants
-from headway.actions.todos import conversations, todos
-from headway.actions.turns import views
+from headway.actions.todos import conversations, todo_lists, todos
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import LOCAL_TENANT, Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo
@@ -43,7 +43,7 @@ class TenantHarness:
 
     def __init__(self, database: DirectDatabase, tenant: str = "acme") -> None:
         self.database = database
-        create = tenants.ensure_local if tenant == LOCAL_TENANT else partial(tenants.add_tenant, name=tenant)
+        create = local_tenant.ensure_local if tenant == LOCAL_TENANT else partial(tenants.add_tenant, name=tenant)
         self.tenant: Tenant = database.write(create)
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -67,10 +67,10 @@ class TenantHarness:
 
     def subjects(self, selection: Selection | None = None) -> list[str]:
         """Return the subjects of all todos of a list, page by page."""
-        page = self.read(views.list_todos, selection or Selection(), 500)
+        page = self.read(todo_lists.list_todos, selection or Selection(), 500)
         todos = page.todos
         while page.next_cursor:
-            page = self.read(views.list_todos, selection or Selection(), 500, page.next_cursor)
+            page = self.read(todo_lists.list_todos, selection or Selection(), 500, page.next_cursor)
             todos += page.todos
         return [todo.subject for todo in todos]
 

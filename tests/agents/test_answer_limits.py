@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import ModelResponse
 
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.agents.person_harness import write_policy
 from tests.agents.scripted_provider import CHAT, run_provider
 from tests.agents.turn_harness import CHEAP_TIER, in_order, open_talk, tiers

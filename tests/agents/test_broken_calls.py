@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.agents.test_turn_cancel import cancel
 from tests.agents.turn_harness import CHEAP_TIER, Talk, open_talk
 from tests.model_server import Reply, Request, chunk, drop, encode_stream, error, flaky, pause_midway, raw, text

@@ -12,7 +12,7 @@ from pydantic_ai.usage import RequestUsage
 from headway.actions.installation import spending
 from headway.agents.models.prices import Price, Prices, load_prices
 from headway.ledger.errors import SettingsError
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores.spending import ModelCall
 from tests.agents.scripted_provider import google_event
 from tests.agents.test_garbled_providers import BLOCK, DELTA, OVER, STOP, Handler, Provider, anthropic_stream

@@ -10,8 +10,9 @@ import pytest
 from headway.actions.todos import proof, todos
 from headway.agents.checks.runner import check_file
 from headway.ledger.check import Receipt
-from headway.ledger.run import Sandbox
-from headway.ledger.todo import Change, Draft, Todo, write_checks
+from headway.ledger.limits import Sandbox
+from headway.ledger.parsing.checks import write_checks
+from headway.ledger.todo import Change, Draft, Todo
 from tests.agents.person_harness import answer_question, decide_and_finish, list_approvals, list_questions, write_policy
 from tests.agents.sub_agent_harness import wait_for_end
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, queue_call, tiers

@@ -14,7 +14,7 @@ from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
 from headway.agents.tools.external_calls import call_external
 from headway.agents.tools.programs import shell
 from headway.ledger.errors import Invalid
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
 from tests.tables import each_row

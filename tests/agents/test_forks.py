@@ -11,7 +11,7 @@ import pytest
 
 from headway.actions.inspection import steps
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.todos import conversations, todos
+from headway.actions.todos import conversations, finding, todos
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.job import Job
 from headway.ledger.todo import Draft, Todo
@@ -112,7 +112,7 @@ def test_a_fork_copies_the_turn_up_to_a_step_and_the_rest_starts_anew(database_u
         # The conversation reads like the original up to there, and the original is as it was.
         talk.conversation_id = forked["conversation_id"]
         assert [message.content for message in talk.messages()] == ["Hi!", "Hello.", "A cake!", "Frosted in another way."]
-        title = talk.database.read(lambda tx: conversations.get_conversation(tx, talk.tenant_id, talk.conversation_id)).title
+        title = talk.database.read(lambda tx: finding.get_conversation(tx, talk.tenant_id, talk.conversation_id)).title
         assert title == "Hi! (fork at step 2)"
         talk.conversation_id = original["conversation_id"]
         assert (talk.messages(), summarize(list_plan(talk, original["id"]))) == (messages, before)

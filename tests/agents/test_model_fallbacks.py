@@ -10,7 +10,7 @@ from pydantic_ai.models import ModelRequestParameters
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.prices import Price, Prices
 from headway.agents.transcripts.transcript import build_user_message
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import PATIENCE_S, Reply, Request, Script, calls, drop, error, filtered_text, text

@@ -13,7 +13,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents.models.client import Models
 from headway.agents.models.prices import Price, Prices
 from headway.agents.transcripts.transcript import build_user_message
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, redirect, run_providers
 from tests.agents.turn_harness import open_talk

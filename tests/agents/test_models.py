@@ -24,7 +24,7 @@ from headway.agents.models.providers import build_model
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, tiers
 from tests.model_server import MODEL, ModelServer, Reply, calls, drop, environment, error, flaky, pause_midway, slow, text
 from tests.tables import each_row

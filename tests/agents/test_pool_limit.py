@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.actions.todos import conversations
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, chunk, encode_stream, raw, text
 

@@ -33,7 +33,8 @@ from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.transcripts.transcript import build_runtime_message, build_user_message, find_facts, to_metadata
 from headway.ledger.parsing.writ_parser import parse
-from headway.ledger.run import REHEARSAL_MODEL, TurnMode
+from headway.ledger.run import TurnMode
+from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.ledger.todo import Todo
 from tests.agents.agent_harness import Agent
 from tests.tables import each_row

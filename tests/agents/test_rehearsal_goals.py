@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from headway.actions.access import local_tenant
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import tenants
 from headway.testing import temporary_headway
 
 PATIENCE_S = 60
@@ -20,7 +20,7 @@ def pursue_goal(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
     async def pursue() -> dict[str, Any]:
         async with temporary_headway(home) as headway:
             await headway.agents_ready()
-            tenant = await headway.database.write(tenants.ensure_local)
+            tenant = await headway.database.write(local_tenant.ensure_local)
             goal = await headway.database.of(tenant.id).write(lambda tx: goals.add_goal(tx, tenant.id, NewGoal(wish, criteria)))
             assert goal.run_id is not None
             headway.engine.adopt(goal.run_id)

@@ -10,9 +10,9 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
+from headway.actions.access import local_tenant
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import tenants
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
 from headway.agents.models.local import LocalModel
@@ -72,7 +72,7 @@ GOAL = NewGoal("Write a.txt: hello; write b.txt: bye; read missing.txt; list the
 def test_a_turn_takes_the_same_course_in_other_words(tmp_path: Path, mode: TurnMode) -> None:
     async def scenario(home: Path, model: LocalModel | None) -> list[tuple[str, str]]:
         async with temporary_headway(home, model) as headway:
-            tenant = await headway.database.write(tenants.ensure_local)
+            tenant = await headway.database.write(local_tenant.ensure_local)
             conversation = await headway.database.of(tenant.id).write(lambda tx: conversations.add_conversation(tx, tenant.id))
             turn = await headway.run_turn(tenant.id, conversation.id, REQUEST, mode)
             messages = await headway.database.of(tenant.id).read(
@@ -93,7 +93,7 @@ def test_a_goal_takes_the_same_course_in_other_words(tmp_path: Path) -> None:
     async def scenario() -> dict[str, Any]:
         async with temporary_headway(tmp_path, LocalModel("reworded", reworded.answer)) as headway:
             await headway.agents_ready()
-            tenant = await headway.database.write(tenants.ensure_local)
+            tenant = await headway.database.write(local_tenant.ensure_local)
             goal = await headway.database.of(tenant.id).write(lambda tx: goals.add_goal(tx, tenant.id, GOAL))
             assert goal.run_id is not None
             headway.engine.adopt(goal.run_id)

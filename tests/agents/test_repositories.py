@@ -14,7 +14,7 @@ from headway.agents.repositories.worktrees import Worktree, remove, remove_stale
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import probe
 from headway.ledger.errors import Invalid
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
 from tests.agents.repository_harness import (
     check_untouched,
     commit,

@@ -10,7 +10,7 @@ from headway.actions.inspection.forks import ForkRequest
 from headway.actions.installation import tenants
 from headway.actions.turns.live_text import LiveText
 from headway.ledger.errors import Conflict
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.tenancy import DAY_MS
 from headway.process.housekeeping import Housekeeping
 from headway.storage.transaction import Transaction

@@ -17,7 +17,7 @@ from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import probe
 from headway.ledger.errors import Conflict, Invalid, SettingsError
-from headway.ledger.run import MEBIBYTE, Sandbox
+from headway.ledger.limits import MEBIBYTE, Sandbox
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
 from tests.agents.person_harness import decide, decide_and_finish, list_approvals, run_command, write_policy

@@ -11,7 +11,8 @@ from headway.actions.engine import run_ends
 from headway.actions.installation import spending
 from headway.actions.runs import runs
 from headway.ledger.events import TURN_ENDS
-from headway.ledger.run import NANOS_PER_DOLLAR, Run
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.run import Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store

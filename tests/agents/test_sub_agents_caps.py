@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from headway.actions.runs import runs
-from headway.ledger.run import Limits, RunEnd
+from headway.ledger.limits import Limits
+from headway.ledger.run import RunEnd
 from headway.storage.transaction import Transaction
 from tests.agents.sub_agent_harness import (
     await_calls,

@@ -18,7 +18,8 @@ from headway.agents.loop.context import RunContext, load_context
 from headway.agents.loop.driver import apply_step
 from headway.agents.loop.requests import ModelAnswered
 from headway.agents.transcripts import transcript
-from headway.ledger.run import Limits, Run
+from headway.ledger.limits import Limits
+from headway.ledger.run import Run
 from headway.storage.direct import connect
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store

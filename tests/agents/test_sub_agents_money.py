@@ -6,7 +6,7 @@ import pytest
 
 from headway.actions.installation import spending
 from headway.actions.runs import jobs
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.agents.sub_agent_harness import (
     by_role,
     by_transcript,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists
 from headway.ledger.scope import Selection
 from tests.agents.agent_harness import Agent
 from tests.tables import each_row
@@ -108,7 +108,7 @@ def test_making_room_keeps_concurrent_changes_to_the_plan(
     rows = agent.rows()
     assert [row.position for row in rows] == list(range(10 + 4 * 10))
     assert {(row.status, row.outcome) for row in rows if row.id in ids} == {("completed", "done")}
-    assert agent.desk.read(views.get_todo_list, Selection(turn_id=agent.turn_id), 1).counts == {
+    assert agent.desk.read(todo_lists.get_todo_list, Selection(turn_id=agent.turn_id), 1).counts == {
         "pending": 40,
         "in_progress": 0,
         "completed": 10,

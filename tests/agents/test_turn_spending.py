@@ -13,7 +13,7 @@ from headway.actions.runs import runs
 from headway.agents.loop.driver import drive
 from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.agents.turn_harness import Talk, complete_next, in_order, open_talk, plan_call
 from tests.model_server import Reply, Request, Script, calls, error, text
 

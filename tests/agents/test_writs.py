@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists
 from headway.agents import writs
 from headway.agents.instructions import roles
 from headway.ledger.scope import Scope, Selection
@@ -37,7 +37,7 @@ class Writer:
         return self.desk.add(subject, conversation_id=self.scope.conversation_id, **fields)
 
     def todos(self) -> list[Todo]:
-        return self.desk.read(views.list_todos, Selection(self.scope.conversation_id), 500).todos
+        return self.desk.read(todo_lists.list_todos, Selection(self.scope.conversation_id), 500).todos
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.actions.history import files
 from headway.ledger.file_versions import CONTENT_LIMIT, FileSelection
-from headway.ledger.run import MEBIBYTE
+from headway.ledger.limits import MEBIBYTE
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text
 

@@ -27,7 +27,8 @@ from headway.actions.installation import spending, tenants
 from headway.actions.runs import jobs
 from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal
 from headway.ledger.job import Job
-from headway.ledger.run import NANOS_PER_DOLLAR, Run
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.run import Run
 from headway.process.assembly import Headway
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import goals as goal_store

@@ -8,7 +8,7 @@ from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
 from headway.actions.installation import spending, tenants
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
 from tests.autonomy.goal_harness import Gate, agent, by_part, get_question, open_pursuit, plan, step
 from tests.model_server import Reply, Request

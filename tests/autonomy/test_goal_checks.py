@@ -7,8 +7,8 @@ import pytest
 
 from headway.actions.todos import proof
 from headway.ledger.check import SubjectKind
-from headway.ledger.run import NANOS_PER_DOLLAR
-from headway.ledger.todo import write_checks
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.parsing.checks import write_checks
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, get_question, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, Request, calls, text
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.autonomy.goal_harness import (
     Pursuit,
     agent,

@@ -7,7 +7,7 @@ import pytest
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import GoalEdit
 from headway.ledger.errors import Conflict
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.autonomy.goal_harness import (
     Gate,
     Pursuit,

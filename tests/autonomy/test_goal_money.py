@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headway.actions.installation import tenants
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
 from tests.autonomy.goal_harness import (
     Gate,

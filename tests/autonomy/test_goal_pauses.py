@@ -8,7 +8,8 @@ import pytest
 from headway.actions.goals import goals
 from headway.actions.installation import halts
 from headway.actions.runs import runs
-from headway.ledger.run import NANOS_PER_DOLLAR, Run
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.run import Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction

@@ -4,7 +4,7 @@ from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
 from headway.actions.runs import jobs, runs, sub_goals
 from headway.ledger.goal import Goal
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
 from tests.goal_plans import add_plan, end, evaluate, get_main_run, get_sub_goal

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions.access import audit, tokens
+from headway.actions.access import audit, local_tenant, tokens
 from headway.actions.installation import spending, tenants
 from headway.storage.transaction import Transaction, within_tenant
 from tests.browser.page_harness import Profiles, Visit, look_at
@@ -235,7 +235,7 @@ def host_page(installation: Service, profiles: Profiles, pytestconfig: pytest.Co
     """A window in which an operator of the tenant `local` is signed in."""
 
     def create(tx: Transaction) -> str:
-        local = tenants.ensure_local(tx)
+        local = local_tenant.ensure_local(tx)
         return within_tenant(local.id, lambda tx: tokens.create_token(tx, local.id, "host", scope="operator"))(tx).secret
 
     url = installation.url.rstrip("/")

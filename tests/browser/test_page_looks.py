@@ -10,7 +10,8 @@ from playwright.sync_api import expect
 
 from headway.actions.goals import goals
 from headway.actions.runs import inbox, jobs, notices
-from headway.ledger.run import Effect, Limits
+from headway.ledger.limits import Limits
+from headway.ledger.run import Effect
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction

@@ -13,7 +13,7 @@ from headway.actions.installation import spending
 from headway.actions.runs import jobs, notices
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores.spending import ModelCall

@@ -6,7 +6,7 @@ import re
 from playwright.sync_api import Locator, expect
 
 from headway.actions.goals.goals import NewGoal
-from headway.ledger.todo import write_checks
+from headway.ledger.parsing.checks import write_checks
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import Visit
 from tests.browser.staged_goals import add_sleeping_goal

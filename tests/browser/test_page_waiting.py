@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
 from headway.ledger.goal import Goal, PauseKind
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import Visit, look_at

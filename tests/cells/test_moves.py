@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.actions.access import idempotency, tokens
+from headway.actions.access import idempotency, local_tenant, tokens
 from headway.actions.access.idempotency import Answer, IdempotentRequest
 from headway.actions.engine import schedules
 from headway.actions.engine.schedules import Timing
@@ -210,7 +210,7 @@ def test_a_tenant_that_cannot_be_moved_stays_where_it_is(new_cells: Cells) -> No
     cells = new_cells
     desk = TenantHarness(cells.databases["a"])
     TenantHarness(cells.databases["b"])
-    cells.databases["a"].write(tenants.ensure_local)
+    cells.databases["a"].write(local_tenant.ensure_local)
 
     with pytest.raises(Conflict, match="has a tenant named 'acme'"):
         move_tenant(cells.route(), "acme")

@@ -8,7 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 from headway.actions.todos import todos
-from headway.ledger.todo import Draft, write_checks
+from headway.ledger.parsing.checks import write_checks
+from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.agents.turn_harness import list_open_ids

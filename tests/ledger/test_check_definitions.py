@@ -7,7 +7,7 @@ import pytest
 from headway.agents.instructions.roles import Roles
 from headway.autonomy.planner import FirstPlanForm, check_plan
 from headway.ledger.errors import Invalid
-from headway.ledger.todo import write_checks
+from headway.ledger.parsing.checks import write_checks
 from tests.tables import each_row
 
 

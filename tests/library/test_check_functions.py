@@ -5,7 +5,7 @@ from pathlib import Path
 
 import headway
 from headway import Headway, checks
-from headway.ledger.check import FIELDS, parse_checks
+from headway.ledger.parsing.checks import FIELDS, parse_checks
 
 EVERY_KIND = [
     checks.command("pytest -q", exit=1, expect="passed", timeout_s=60, folder="/srv/project", name="tests"),

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from itertools import product
 
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
@@ -15,7 +14,7 @@ from tests.tables import each_row
 
 
 def subjects(desk: TenantHarness) -> list[str]:
-    return [todo.subject for todo in desk.read(views.get_todo_list, Selection(), 50).todos]
+    return [todo.subject for todo in desk.read(todo_lists.get_todo_list, Selection(), 50).todos]
 
 
 def add_or_read(tenant_id: int, subject: str, writes: bool) -> Callable[[Transaction], None]:
@@ -25,7 +24,7 @@ def add_or_read(tenant_id: int, subject: str, writes: bool) -> Callable[[Transac
         if writes:
             todos.add_todo(tx, tenant_id, Draft(subject))
         else:
-            views.get_todo_list(tx, tenant_id, Selection(), 50)
+            todo_lists.get_todo_list(tx, tenant_id, Selection(), 50)
 
     return work
 

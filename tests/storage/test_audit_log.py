@@ -14,9 +14,10 @@ from headway.actions.runs import jobs
 from headway.actions.todos import claims, todos
 from headway.actions.todos.todos import Override
 from headway.ledger.errors import BadCursor, Conflict
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.tenancy import AuditFilter
-from headway.ledger.todo import Change, write_checks
+from headway.ledger.todo import Change
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness

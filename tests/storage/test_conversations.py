@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from headway.actions.todos import conversations, todos
+from headway.actions.todos import conversations, finding, todo_lists, todos
 from headway.actions.turns import views
 from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, UnsafeText
 from headway.ledger.scope import Selection
@@ -24,9 +24,9 @@ def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: TenantHarness, c
     conversation = desk.conversation(title="Dinner 🍝", key="slack/C042")
 
     assert (conversation.title, conversation.key, conversation.created_at) == ("Dinner 🍝", "slack/C042", clock.now)
-    assert desk.read(conversations.get_conversation, conversation.id) == conversation
-    assert desk.read(conversations.resolve, "slack/C042") == conversation
-    assert desk.read(conversations.resolve, str(conversation.id)) == conversation
+    assert desk.read(finding.get_conversation, conversation.id) == conversation
+    assert desk.read(finding.resolve, "slack/C042") == conversation
+    assert desk.read(finding.resolve, str(conversation.id)) == conversation
 
 
 def test_a_conversation_without_a_key_gets_a_unique_one(desk: TenantHarness) -> None:
@@ -48,7 +48,7 @@ def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDataba
 
     with pytest.raises(NameTaken, match="'daily'"):
         desk.conversation(key="daily")
-    assert desk.read(conversations.resolve, "daily") == own
+    assert desk.read(finding.resolve, "daily") == own
     assert foreign.id != own.id
     assert desk.count("conversations") == 1
 
@@ -59,11 +59,11 @@ def test_a_number_is_an_id_or_a_key_and_refused_when_it_is_one_of_each(desk: Ten
     year, issue = desk.conversation(key="2026"), desk.conversation(key="#404")
 
     with pytest.raises(Invalid, match=f"Write #{first.id} or #{misleading.id}"):
-        desk.read(conversations.resolve, str(first.id))
-    assert desk.read(conversations.resolve, f"#{first.id}") == first
-    assert desk.read(conversations.resolve, f"#{misleading.id}") == misleading
-    assert desk.read(conversations.resolve, "2026") == year
-    assert desk.read(conversations.resolve, "#404") == issue
+        desk.read(finding.resolve, str(first.id))
+    assert desk.read(finding.resolve, f"#{first.id}") == first
+    assert desk.read(finding.resolve, f"#{misleading.id}") == misleading
+    assert desk.read(finding.resolve, "2026") == year
+    assert desk.read(finding.resolve, "#404") == issue
 
 
 def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: TenantHarness) -> None:
@@ -71,7 +71,7 @@ def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: TenantHarne
     own = desk.conversation(key=str(before.id + 1))
 
     assert own.id == before.id + 1
-    assert desk.read(conversations.resolve, own.key) == own
+    assert desk.read(finding.resolve, own.key) == own
 
 
 def test_a_key_with_a_number_sign_is_refused_when_it_is_also_an_id(desk: TenantHarness) -> None:
@@ -79,7 +79,7 @@ def test_a_key_with_a_number_sign_is_refused_when_it_is_also_an_id(desk: TenantH
     second = desk.conversation(key=f"#{first.id}")
 
     with pytest.raises(Invalid, match=f"Write {first.id} or {second.id}"):
-        desk.read(conversations.resolve, second.key)
+        desk.read(finding.resolve, second.key)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_unknown_conversation_key_is_not_found_in_a_short_line(desk: TenantHa
     desk.conversation(key="somebody's")
 
     with pytest.raises(NotFound, match=r"^No conversation ") as refusal:
-        desk.read(conversations.resolve, reference)
+        desk.read(finding.resolve, reference)
     assert len(str(refusal.value)) < 150
 
 
@@ -110,7 +110,7 @@ def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: TenantHarn
 
 @each_row("limit", [0, -1, 501])
 def test_a_page_has_one_to_five_hundred_rows(desk: TenantHarness, limit: int) -> None:
-    for view in (views.list_conversations, views.list_ready_todos):
+    for view in (views.list_conversations, todo_lists.list_ready_todos):
         with pytest.raises(Invalid, match="limit must be between 1 and 500"):
             desk.read(view, limit=limit)
 
@@ -123,9 +123,9 @@ def test_a_turn_has_a_uuid_and_a_list_of_its_own(desk: TenantHarness) -> None:
     desk.add("not planned", conversation_id=conversation.id)
 
     assert str(UUID(turn)) == turn
-    assert desk.read(conversations.get_turn, turn).conversation_id == conversation.id
+    assert desk.read(finding.get_turn, turn).conversation_id == conversation.id
     assert desk.subjects(Selection(turn_id=turn)) == ["planned"]
-    assert desk.read(views.get_todo_list, Selection(turn_id=turn), 50).counts["pending"] == 1
+    assert desk.read(todo_lists.get_todo_list, Selection(turn_id=turn), 50).counts["pending"] == 1
 
 
 def test_an_unknown_turn_is_not_an_empty_one(desk: TenantHarness) -> None:
@@ -136,11 +136,11 @@ def test_an_unknown_turn_is_not_an_empty_one(desk: TenantHarness) -> None:
 @each_row("hostile", ["nul\0", "half \ud800"])
 def test_looking_up_unstorable_text_is_refused_the_same_way_on_every_database(desk: TenantHarness, hostile: str) -> None:
     for look in (
-        partial(conversations.resolve, reference=hostile),
-        partial(conversations.get_turn, turn_id=hostile),
-        partial(conversations.lock_turn, turn_id=hostile),
-        partial(views.list_todos, selection=Selection(turn_id=hostile)),
-        partial(views.list_todos, selection=Selection(agent_id=hostile)),
+        partial(finding.resolve, reference=hostile),
+        partial(finding.get_turn, turn_id=hostile),
+        partial(finding.lock_turn, turn_id=hostile),
+        partial(todo_lists.list_todos, selection=Selection(turn_id=hostile)),
+        partial(todo_lists.list_todos, selection=Selection(agent_id=hostile)),
         partial(todos.add_todo, draft=Draft("x", turn_id=hostile)),
     ):
         with pytest.raises(UnsafeText):

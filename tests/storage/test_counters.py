@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.scope import Selection
 from headway.ledger.todo import STATUSES, Draft
 from headway.storage.direct import DirectDatabase
@@ -25,7 +24,7 @@ def test_random_changes_to_todos_keep_counters_and_rows_consistent(
         walk.step(database)
         assert desk.read(list_contradictions) == [], f"after step {number}"
 
-    todo_list = desk.read(views.get_todo_list, Selection(), 500)
+    todo_list = desk.read(todo_lists.get_todo_list, Selection(), 500)
     assert todo_list.counts == {status: sum(todo.status == status for todo in todo_list.todos) for status in STATUSES}
     assert all(todo_list.counts.values()), "a walk that never gets anywhere shows nothing"
 
@@ -58,7 +57,7 @@ def test_concurrent_changes_to_one_list_keep_its_counters_true(database_url: str
 @pytest.mark.parametrize("limit", [1, 7, 500])
 def test_counts_are_those_of_the_whole_list_however_little_of_it_is_shown(desk: TenantHarness, limit: int) -> None:
     desk.write(todos.add_many, [Draft("x", status=STATUSES[number % 4]) for number in range(10)])
-    page = desk.read(views.get_todo_list, Selection(), limit)
+    page = desk.read(todo_lists.get_todo_list, Selection(), limit)
 
     assert len(page.todos) == min(limit, 10)
     assert page.counts == {"pending": 3, "in_progress": 3, "completed": 2, "canceled": 2}

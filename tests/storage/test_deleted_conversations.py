@@ -9,7 +9,7 @@ from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.installation import pruning
 from headway.actions.installation.pruning import PruneStep
-from headway.actions.todos import claims, conversations, import_export, todos
+from headway.actions.todos import claims, conversations, finding, import_export, todo_lists, todos
 from headway.actions.turns import memory, turns, views
 from headway.actions.turns.memory import NewMemory
 from headway.actions.turns.turns import TurnRequest
@@ -46,15 +46,15 @@ def test_a_deleted_conversation_is_hidden_everywhere_until_it_is_restored(desk: 
     desk.write(conversations.remove_conversation, conversation.id)
 
     with pytest.raises(NotFound):
-        desk.read(conversations.get_conversation, conversation.id)
+        desk.read(finding.get_conversation, conversation.id)
     with pytest.raises(NotFound):
-        desk.read(conversations.resolve, "home")
+        desk.read(finding.resolve, "home")
     assert desk.read(views.list_conversations) == []
     assert desk.read(conversation_pages.list_conversations, ConversationFilter("kitchen")).conversations == []
     assert desk.read(conversation_pages.list_conversations, ConversationFilter(sort="activity")).conversations == []
     assert desk.subjects() == ["stays"]
-    assert desk.read(views.get_todo_list, Selection(), 50).counts["pending"] == 1
-    assert [todo.subject for todo in desk.read(views.list_ready_todos)] == ["stays"]
+    assert desk.read(todo_lists.get_todo_list, Selection(), 50).counts["pending"] == 1
+    assert [todo.subject for todo in desk.read(todo_lists.list_ready_todos)] == ["stays"]
     first, second = (desk.write(claims.claim, "ada") for _ in range(2))
     assert first is not None
     assert (first.todo.id, second) == (kept.id, None)
@@ -79,7 +79,7 @@ def test_the_key_of_a_deleted_conversation_is_free(desk: TenantHarness) -> None:
 
     assert second.id != first.id
     assert restored.key not in ("home", "")
-    assert desk.read(conversations.resolve, "home").id == second.id
+    assert desk.read(finding.resolve, "home").id == second.id
 
 
 def test_a_conversation_that_something_works_in_is_not_deleted(desk: TenantHarness) -> None:
@@ -92,7 +92,7 @@ def test_a_conversation_that_something_works_in_is_not_deleted(desk: TenantHarne
     desk.write(schedules.put, "daily", Timing("", "UTC", 60_000), work)
     with pytest.raises(Conflict, match="'daily'"):
         desk.write(conversations.remove_conversation, conversation.id)
-    assert desk.read(conversations.get_conversation, conversation.id).title == "hello"
+    assert desk.read(finding.get_conversation, conversation.id).title == "hello"
 
 
 def test_after_a_day_the_rows_are_deleted(desk: TenantHarness, clock: FixedClock) -> None:
@@ -118,14 +118,14 @@ def test_after_a_day_the_rows_are_deleted(desk: TenantHarness, clock: FixedClock
     counted = desk.database.read(lambda tx: logged_transaction.count(tx, desk.tenant.id))
     assert desk.read(quotas.describe_usage)["usage"]["storage"] == counted
     assert read_tenant_rows(other) == other_rows
-    assert other.read(conversations.get_conversation, theirs.conversation)
+    assert other.read(finding.get_conversation, theirs.conversation)
 
 
 def test_a_title_that_a_person_chose_stays(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     run = desk.write(turns.start_turn, conversation.id, TurnRequest("Paint the **door**. Then the wall."))
     desk.write(run_ends.cancel_turn, run.turn_id)
-    assert desk.read(conversations.get_conversation, conversation.id).title == "Paint the door"
+    assert desk.read(finding.get_conversation, conversation.id).title == "Paint the door"
 
     desk.write(conversations.rename_conversation, conversation.id, "  Green  ")
     desk.write(turns.start_turn, conversation.id, TurnRequest("Now the roof"))

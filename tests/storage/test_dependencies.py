@@ -2,8 +2,7 @@
 
 import pytest
 
-from headway.actions.todos import conversations, todos
-from headway.actions.turns import views
+from headway.actions.todos import conversations, todo_lists, todos
 from headway.ledger.errors import DependencyCycle, NotFound
 from headway.ledger.todo import Change, Status
 from headway.storage.direct import DirectDatabase
@@ -11,7 +10,7 @@ from headway.testing import TenantHarness
 
 
 def ready(desk: TenantHarness, conversation_id: int | None = None) -> list[str]:
-    return [todo.subject for todo in desk.read(views.list_ready_todos, conversation_id)]
+    return [todo.subject for todo in desk.read(todo_lists.list_ready_todos, conversation_id)]
 
 
 def test_a_todo_is_ready_when_everything_it_waits_for_has_ended(desk: TenantHarness) -> None:

@@ -13,7 +13,7 @@ from headway.actions.runs import notices, runs, sub_goals
 from headway.actions.runs.notices import NoticeSubject
 from headway.ledger.errors import BadCursor, Conflict, Halted, Invalid
 from headway.ledger.goal import Goal, GoalFilter, SubGoal
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import goals as goal_store

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from headway.actions.installation import tenants
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.errors import EmptySubject, StorageError
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Tenant
@@ -43,7 +42,7 @@ class TenantDatabase:
         """Close the database, open it again and return the stored subjects."""
         self.database.close()
         with DirectDatabase(self.url) as direct:
-            page = direct.read(lambda tx: views.list_todos(tx, self.tenant.id, Selection(), 500))
+            page = direct.read(lambda tx: todo_lists.list_todos(tx, self.tenant.id, Selection(), 500))
         return [todo.subject for todo in page.todos]
 
     @asynccontextmanager
@@ -241,7 +240,7 @@ def test_a_read_does_not_wait_for_a_write(house: TenantDatabase) -> None:
     async def scenario() -> int:
         await house.add("committed")
         async with house.block_writers():
-            page = await house.database.of(house.tenant.id).read(lambda tx: views.list_todos(tx, house.tenant.id, Selection()))
+            page = await house.database.of(house.tenant.id).read(lambda tx: todo_lists.list_todos(tx, house.tenant.id, Selection()))
         return len(page.todos)
 
     assert run(scenario()) == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from headway.actions.guard import overview, rules, sessions, stops
-from headway.actions.todos import conversations, proof, todos
+from headway.actions.todos import conversations, finding, proof, todos
 from headway.actions.turns import plan
 from headway.actions.turns.plan import PlanItem
 from headway.ledger.check import CheckResult, ReceiptDraft, decode_checks
@@ -45,7 +45,7 @@ def test_the_items_of_a_list_keep_their_rows(desk: TenantHarness) -> None:
     assert (after[0].completed_by, after[0].agent_id) == ("agent", "claude-code")
     mirror(desk, ("", "pending", "1"))
     assert [row.status for row in list_rows(desk, turn_id)] == ["pending", "pending"]
-    conversation = desk.read(conversations.get_conversation, after[0].conversation_id)
+    conversation = desk.read(finding.get_conversation, after[0].conversation_id)
     assert (conversation.client, conversation.client_session, conversation.folder) == ("claude-code", "one", "/srv/garden")
 
 
@@ -70,7 +70,7 @@ def test_a_stop_without_progress_is_refused_a_number_of_times(desk: TenantHarnes
     assert [decide(desk, turn_id, limit=2).refusals for _ in range(2)] == [1, 2]
     last = decide(desk, turn_id, limit=2)
     assert (last.may_stop, [todo.subject for todo in last.incomplete]) == (True, ["b"])
-    turn = desk.read(conversations.get_turn, turn_id)
+    turn = desk.read(finding.get_turn, turn_id)
     assert (turn.status, turn.outcome, turn.plan_source) == ("finished", "incomplete", "agent")
     assert [kind for kind, _ in desk.events() if kind in ("refused", "turn_finished")] == ["refused"] * 4 + ["turn_finished"]
     assert decide(desk, turn_id).may_stop
@@ -86,7 +86,7 @@ def test_a_question_to_the_person_may_wait(desk: TenantHarness) -> None:
     waiting = decide(desk, turn_id, "I am not sure.\nWhich colour should the door have?")
     assert (waiting.may_stop, waiting.notice) == (True, "Claude Code asks you something. 1 item is open.")
     assert not decide(desk, turn_id, "a is done. Shall I continue?").may_stop
-    assert desk.read(conversations.get_turn, turn_id).status == "running"
+    assert desk.read(finding.get_turn, turn_id).status == "running"
 
 
 def pass_checks(tx: Transaction, tenant_id: int, turn_id: str, *, ok: bool) -> StopRuling:

@@ -8,7 +8,7 @@ import pytest
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
 from headway.actions.runs import notices
-from headway.actions.todos import todos
+from headway.actions.todos import todo_lists, todos
 from headway.actions.turns import views as view_turn
 from headway.actions.turns.views import RunFilter
 from headway.ledger.scope import Selection
@@ -55,7 +55,7 @@ def test_pages_joined_together_are_the_list(desk: TenantHarness, clock: FixedClo
     pages: list[str] = []
     cursor = None
     while not pages or cursor:
-        page = desk.read(view_turn.list_todos, selection, 5, cursor)
+        page = desk.read(todo_lists.list_todos, selection, 5, cursor)
         pages += [todo.subject for todo in page.todos]
         cursor = page.next_cursor
 
@@ -138,7 +138,7 @@ def test_a_page_of_long_todos_ends_early_and_the_pages_together_are_the_list(des
     pages: list[list[str]] = []
     cursor = None
     while cursor or not pages:
-        page = desk.read(view_turn.list_todos, Selection(conversation.id), 500, cursor)
+        page = desk.read(todo_lists.list_todos, Selection(conversation.id), 500, cursor)
         pages.append([todo.subject for todo in page.todos])
         cursor = page.next_cursor
 

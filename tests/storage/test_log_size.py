@@ -18,7 +18,7 @@ from headway.actions.turns import turns
 from headway.actions.turns.live_text import LiveText
 from headway.actions.turns.turns import TurnRequest
 from headway.ledger.check import encode_checks
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.scope import MemorySelection
 from headway.ledger.text import MAX_INTEGER, SUBJECT_LIMIT, TEXT_LIMIT
 from headway.ledger.todo import Draft

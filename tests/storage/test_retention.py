@@ -9,11 +9,11 @@ from headway.actions.goals.forks import GoalForkRequest, fork_goal
 from headway.actions.inspection import why
 from headway.actions.installation import pruning
 from headway.actions.installation.pruning import PruneStep
-from headway.actions.todos import conversations, proof, todos
+from headway.actions.todos import finding, proof, todos
 from headway.actions.turns import turns
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import Conflict, NotFound
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.tenancy import DAY_MS, GROUPS, Group, describe_retention, parse_retention
 from headway.ledger.todo import Draft
 from headway.storage.stores import events as event_store
@@ -105,7 +105,7 @@ def test_nothing_is_deleted_that_something_open_needs(desk: TenantHarness, clock
     kinds = [kind for kind, _ in desk.events()]
     assert kinds.count("turn_started") == 1
     assert "journal_appended" in kinds
-    assert desk.read(conversations.get_conversation, ids.conversation)
+    assert desk.read(finding.get_conversation, ids.conversation)
 
 
 def test_what_has_ended_is_deleted_when_it_is_old(desk: TenantHarness, clock: FixedClock) -> None:
@@ -127,7 +127,7 @@ def test_what_has_ended_is_deleted_when_it_is_old(desk: TenantHarness, clock: Fi
     assert [table for table in CONTENT if rows[table]] == []
     assert {kind for kind, _ in desk.events()} <= {"conversation_deleted", "goal_deleted"}
     with pytest.raises(NotFound):
-        desk.read(conversations.get_conversation, ids.conversation)
+        desk.read(finding.get_conversation, ids.conversation)
     assert desk.read(tokens.list_all_tokens)
 
 

@@ -16,7 +16,7 @@ import pytest
 from headway import settings
 from headway.actions.access import audit, tokens
 from headway.actions.installation import halts, tenants
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists
 from headway.ledger.errors import StorageError, Unauthorized
 from headway.ledger.scope import Selection
 from headway.storage.database import Database
@@ -257,7 +257,7 @@ def test_lists_are_still_read_through_their_indexes(postgres_url: str, ours: Ten
         """
         tx.run("SET LOCAL enable_seqscan = off")
         for _ in range(8):  # from the sixth on, Postgres uses a plan for all parameters
-            assert len(views.list_todos(tx, tenant_id, Selection(), 50).todos) == 50
+            assert len(todo_lists.list_todos(tx, tenant_id, Selection(), 50).todos) == 50
         row = tx.one("SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'todos'")
         assert row is not None
         return row[0], row[1]

@@ -12,7 +12,7 @@ from headway.actions.engine.schedules import Timing
 from headway.actions.goals import goals
 from headway.actions.installation import halts
 from headway.actions.runs import jobs
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.ledger.errors import Conflict, Halted, Invalid, TurnRunning
 from headway.ledger.goal import GoalFilter
@@ -100,7 +100,7 @@ def test_a_message_becomes_a_turn(desk: TenantHarness, clock: FixedClock) -> Non
     ticked = ticking.tick_after(60)
 
     (job,) = ticking.jobs()
-    turn = desk.read(conversations.get_turn, turns.get_turn_id(job))
+    turn = desk.read(finding.get_turn, turns.get_turn_id(job))
     assert ticked.last_job == job.id
     assert (turn.conversation_id, turn.request, turn.status) == (get_conversation_id(ticking), "How is it going?", "running")
     assert [kind for kind, _ in desk.events()][-3:] == ["turn_started", "message", "schedule_changed"]

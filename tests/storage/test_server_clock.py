@@ -8,8 +8,8 @@ import pytest
 from headway.actions.runs import jobs
 from headway.actions.todos import claims
 from headway.autonomy import check_ins
-from headway.ledger.goal import GoalLimits
 from headway.ledger.job import LEASE_MS, Job
+from headway.ledger.limits import GoalLimits
 from headway.storage.direct import DirectDatabase
 from headway.storage.postgres.server_clock import ServerClock, ServerTime
 from headway.storage.stores import jobs as job_store

@@ -7,7 +7,7 @@ from headway.actions.installation import spending
 from headway.actions.installation.spending import LockedPool, TurnSpending, Usage
 from headway.actions.turns import turns
 from headway.ledger.errors import Conflict
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store

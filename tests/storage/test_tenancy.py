@@ -16,14 +16,14 @@ from headway.actions.goals import goals, views
 from headway.actions.installation import tenants
 from headway.actions.runs import inbox, jobs, runs, sub_goals
 from headway.actions.runs.inbox import ApprovalDecision
-from headway.actions.todos import claims, conversations, proof, todos
+from headway.actions.todos import claims, conversations, finding, proof, todo_lists, todos, verification
 from headway.actions.turns import memory, plan, turns
 from headway.actions.turns import views as view_turn
 from headway.actions.turns.memory import MemoryChange, NewMemory
 from headway.actions.turns.views import RunFilter
 from headway.ledger.errors import HeadwayError
 from headway.ledger.goal import GoalFilter
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.scope import MemorySelection, Selection
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Change, Draft
@@ -62,30 +62,32 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "todos.add_many": lambda desk, ids: desk.write(todos.add_many, [Draft("x"), Draft("x", depends_on=(ids.todo,))]),
     "claims.claim": lambda desk, ids: desk.write(claims.claim, "ada", ids.conversation),
     "claims.heartbeat": lambda desk, ids: desk.write(claims.heartbeat, ids.todo, ids.lease),
-    "conversations.get_conversation": lambda desk, ids: desk.read(conversations.get_conversation, ids.conversation),
+    "finding.get_conversation": lambda desk, ids: desk.read(finding.get_conversation, ids.conversation),
     "conversations.show_conversation": lambda desk, ids: desk.read(conversations.show_conversation, ids.conversation),
     "conversations.rename_conversation": lambda desk, ids: desk.write(
         conversations.rename_conversation, ids.conversation, "meddled"
     ),
     "conversations.remove_conversation": lambda desk, ids: desk.write(conversations.remove_conversation, ids.conversation),
     "conversations.restore": lambda desk, ids: desk.write(conversations.restore, ids.conversation),
-    "conversations.resolve by id": lambda desk, ids: desk.read(conversations.resolve, str(ids.conversation)),
-    "conversations.resolve by key": lambda desk, ids: desk.read(conversations.resolve, ids.key),
+    "finding.resolve by id": lambda desk, ids: desk.read(finding.resolve, str(ids.conversation)),
+    "finding.resolve by key": lambda desk, ids: desk.read(finding.resolve, ids.key),
     "plan.continue_or_open": lambda desk, ids: desk.write(plan.continue_or_open, ids.conversation),
     "plan.begin_open_plan": lambda desk, ids: desk.write(plan.begin_open_plan, ids.conversation),
     "conversations.resolve_or_create": lambda desk, ids: desk.write(conversations.resolve_or_create, str(ids.conversation)),
     "conversations.ensure": lambda desk, ids: desk.write(conversations.ensure, ids.conversation),
-    "conversations.get_turn": lambda desk, ids: desk.read(conversations.get_turn, ids.turn),
-    "conversations.lock_turn": lambda desk, ids: desk.write(conversations.lock_turn, ids.turn),
+    "finding.get_turn": lambda desk, ids: desk.read(finding.get_turn, ids.turn),
+    "finding.lock_turn": lambda desk, ids: desk.write(finding.lock_turn, ids.turn),
     "conversations.open_turn": lambda desk, ids: desk.write(conversations.open_turn, ids.conversation),
     "tokens.rotate": lambda desk, ids: desk.write(tokens.rotate, ids.token),
     "tokens.revoke": lambda desk, ids: desk.write(tokens.revoke, ids.token),
-    "views.list_todos of a conversation": lambda desk, ids: desk.read(view_turn.list_todos, Selection(ids.conversation)),
-    "views.list_todos of a turn": lambda desk, ids: desk.read(view_turn.list_todos, Selection(turn_id=ids.turn)),
-    "views.get_todo_list of a conversation": lambda desk, ids: desk.read(view_turn.get_todo_list, Selection(ids.conversation), 50),
-    "views.get_todo_list of a turn": lambda desk, ids: desk.read(view_turn.get_todo_list, Selection(turn_id=ids.turn), 50),
-    "views.search_todos": lambda desk, ids: desk.read(view_turn.search_todos, Selection(ids.conversation), "look"),
-    "views.count_todos": lambda desk, ids: desk.read(view_turn.count_todos, Selection(ids.conversation)),
+    "todo_lists.list_todos of a conversation": lambda desk, ids: desk.read(todo_lists.list_todos, Selection(ids.conversation)),
+    "todo_lists.list_todos of a turn": lambda desk, ids: desk.read(todo_lists.list_todos, Selection(turn_id=ids.turn)),
+    "todo_lists.get_todo_list of a conversation": lambda desk, ids: desk.read(
+        todo_lists.get_todo_list, Selection(ids.conversation), 50
+    ),
+    "todo_lists.get_todo_list of a turn": lambda desk, ids: desk.read(todo_lists.get_todo_list, Selection(turn_id=ids.turn), 50),
+    "todo_lists.search_todos": lambda desk, ids: desk.read(todo_lists.search_todos, Selection(ids.conversation), "look"),
+    "todo_lists.count_todos": lambda desk, ids: desk.read(todo_lists.count_todos, Selection(ids.conversation)),
     "turns.start_turn": lambda desk, ids: desk.write(turns.start_turn, ids.conversation, turns.TurnRequest("meddle")),
     "turns.start_with_job": lambda desk, ids: desk.write(turns.start_with_job, ids.conversation, turns.TurnRequest("meddle")),
     "run_ends.cancel_turn": lambda desk, ids: desk.write(run_ends.cancel_turn, ids.turn),
@@ -113,7 +115,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "turns.get_run": lambda desk, ids: desk.read(turns.get_run, ids.turn),
     "turns.get_attachment": lambda desk, ids: desk.read(turns.get_attachment, ids.turn, 1),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
-    "views.list_ready_todos": lambda desk, ids: desk.read(view_turn.list_ready_todos, ids.conversation),
+    "todo_lists.list_ready_todos": lambda desk, ids: desk.read(todo_lists.list_ready_todos, ids.conversation),
     "inbox.get": lambda desk, ids: desk.read(inbox.get, ids.approval),
     "inbox.decide": lambda desk, ids: desk.write(inbox.decide, ids.approval, ApprovalDecision("approve", "ada")),
     "inbox.answer": lambda desk, ids: desk.write(inbox.answer, ids.question, "blue", "ada"),
@@ -124,7 +126,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "memory.remove_note": lambda desk, ids: desk.write(memory.remove_note, ids.memory),
     "proof.get_checked": lambda desk, ids: desk.read(proof.get_checked, ids.todo),
     "proof.verify": lambda desk, ids: desk.write(proof.verify, ids.todo),
-    "proof.verify_and_notify": lambda desk, ids: desk.write(proof.verify_and_notify, ids.todo),
+    "verification.verify_and_notify": lambda desk, ids: desk.write(verification.verify_and_notify, ids.todo),
     "todos.set_checks": lambda desk, ids: desk.write(todos.set_checks, ids.todo, Change(), [], "person"),
     "goals.get_goal": lambda desk, ids: desk.read(goals.get_goal, ids.goal),
     "goals.get_locked_goal": lambda desk, ids: desk.write(goals.get_locked_goal, ids.goal),
@@ -173,8 +175,8 @@ STEPS = {
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",
-    "views.check_selection",
-    "views.is_contradictory",
+    "todo_lists.check_selection",
+    "todo_lists.is_contradictory",
 }  # building blocks of the functions above, called by nothing else
 
 
@@ -237,6 +239,9 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
             for module in (
                 claims,
                 conversations,
+                finding,
+                todo_lists,
+                verification,
                 dead_letters,
                 todos,
                 views,
@@ -264,10 +269,10 @@ def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database:
     foreign = fill_tenant(TenantHarness(database, "rival"))
     desk.add("ours")
 
-    todo_list = desk.read(view_turn.get_todo_list, Selection(), 50)
+    todo_list = desk.read(todo_lists.get_todo_list, Selection(), 50)
     assert [todo.subject for todo in todo_list.todos] == ["ours"]
     assert todo_list.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
-    assert [todo.subject for todo in desk.read(view_turn.list_ready_todos)] == ["ours"]
+    assert [todo.subject for todo in desk.read(todo_lists.list_ready_todos)] == ["ours"]
     assert desk.read(view_turn.list_conversations) == []
     assert desk.read(view_turn.list_jobs, None, 50) == ([], None)
     for run_filter in (RunFilter(), RunFilter(foreign.turn), RunFilter(goal_id=foreign.goal)):

@@ -2,8 +2,7 @@
 
 import json
 
-from headway.actions.todos import claims, import_export, todos
-from headway.actions.turns import views
+from headway.actions.todos import claims, import_export, todo_lists, todos
 from headway.ledger.parsing.todo_fields import parse_fields
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Draft
@@ -24,7 +23,7 @@ def test_ready_work_is_ordered_by_priority_then_due_then_position(desk: TenantHa
     add(desk, "last")
     expected = ["urgent", "sooner", "later", "first", "last", "low"]
 
-    assert [todo.subject for todo in desk.read(views.list_ready_todos)] == expected
+    assert [todo.subject for todo in desk.read(todo_lists.list_ready_todos)] == expected
     assert desk.subjects() == ["first", "later", "low", "sooner", "urgent", "last"]  # other lists keep their order
     claimed = [desk.write(claims.claim, "ada") for _ in expected]
     assert [claim.todo.subject for claim in claimed if claim] == expected
@@ -41,10 +40,10 @@ def test_a_selection_matches_priority_all_labels_and_times(desk: TenantHarness, 
     def select(**filters: object) -> list[str]:
         defaults: dict[str, object] = {"priority": None, "labels": (), "due_before": None, "overdue": False}
         selection = Selection().narrow(clock.now, **{**defaults, **filters})  # type: ignore[arg-type]  # as the surfaces parse them
-        counts = desk.read(views.count_todos, selection)
-        found = [todo.subject for todo in desk.read(views.list_todos, selection).todos]
+        counts = desk.read(todo_lists.count_todos, selection)
+        found = [todo.subject for todo in desk.read(todo_lists.list_todos, selection).todos]
         assert sum(counts.values()) == len(found)
-        assert [todo.subject for todo in desk.read(views.search_todos, selection, "a").todos] == [
+        assert [todo.subject for todo in desk.read(todo_lists.search_todos, selection, "a").todos] == [
             one for one in found if "a" in one
         ]
         return found
@@ -80,7 +79,7 @@ def test_exports_carry_the_fields_as_json_and_as_markdown(desk: TenantHarness) -
         "  label: two words",
         "- [ ] plain",
     ]
-    found = desk.read(views.list_todos, Selection()).todos
+    found = desk.read(todo_lists.list_todos, Selection()).todos
     assert len({(todo.priority, todo.due, todo.labels) for todo in found if todo.subject == "pay the rent"}) == 1
     assert [todo.subject for todo in found] == ["pay the rent", "plain"] * 3 + ["prose"]
     assert found[-1].description == "due: when it is ready"

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Todo
@@ -27,7 +26,7 @@ def list_pending(desk: TenantHarness) -> list[Todo]:
     rows: list[Todo] = []
     cursor = None
     while True:
-        page = desk.read(views.list_todos, PENDING, 500, cursor)
+        page = desk.read(todo_lists.list_todos, PENDING, 500, cursor)
         rows, cursor = rows + page.todos, page.next_cursor
         if not cursor:
             return rows

@@ -2,12 +2,12 @@
 
 import pytest
 
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.check import Proof
 from headway.ledger.errors import BadCursor, NotFound
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import Selection
-from headway.ledger.todo import Draft, write_checks
+from headway.ledger.todo import Draft
 from headway.storage.stores import todo_pages
 from headway.testing import TenantHarness
 
@@ -19,7 +19,7 @@ def search(desk: TenantHarness, query: str, selection: Selection = EVERYTHING, l
     subjects: list[str] = []
     cursor = None
     while True:
-        page = desk.read(views.search_todos, selection, query, limit, cursor)
+        page = desk.read(todo_lists.search_todos, selection, query, limit, cursor)
         assert len(page.todos) <= limit
         subjects, cursor = subjects + [todo.subject for todo in page.todos], page.next_cursor
         if not cursor:
@@ -44,7 +44,7 @@ def test_every_word_must_occur_in_the_texts_of_a_todo(desk: TenantHarness) -> No
     assert search(desk, "door", limit=1) == ["Paint the DOOR", "Größe messen", "open the door"]
     assert search(TenantHarness(desk.database, "rival"), "door") == []
     with pytest.raises(BadCursor):
-        desk.read(views.search_todos, EVERYTHING, "door", 5, "nonsense")
+        desk.read(todo_lists.search_todos, EVERYTHING, "door", 5, "nonsense")
 
 
 def test_a_search_reads_a_limited_number_and_continues_at_its_cursor(desk: TenantHarness) -> None:
@@ -54,9 +54,9 @@ def test_a_search_reads_a_limited_number_and_continues_at_its_cursor(desk: Tenan
     desk.change(desk.add("needle, first"), position=0)
     desk.add("needle, last")
 
-    page = desk.read(views.search_todos, EVERYTHING, "needle")
+    page = desk.read(todo_lists.search_todos, EVERYTHING, "needle")
     assert ([todo.subject for todo in page.todos], page.searched_all) == (["needle, first"], False)
-    rest = desk.read(views.search_todos, EVERYTHING, "needle", 50, page.next_cursor)
+    rest = desk.read(todo_lists.search_todos, EVERYTHING, "needle", 50, page.next_cursor)
     assert ([todo.subject for todo in rest.todos], rest.next_cursor, rest.searched_all) == (["needle, last"], None, True)
 
 
@@ -79,7 +79,7 @@ def test_counts_follow_the_filters(desk: TenantHarness) -> None:
 
     def count(selection: Selection) -> tuple[int, ...]:
         return tuple(
-            desk.read(views.count_todos, selection)[status] for status in ("pending", "in_progress", "completed", "canceled")
+            desk.read(todo_lists.count_todos, selection)[status] for status in ("pending", "in_progress", "completed", "canceled")
         )
 
     proof: Proof = "unproven"
@@ -98,7 +98,7 @@ def test_only_open_dependencies_of_open_todos_are_named(desk: TenantHarness) -> 
     first, second = desk.add("dig"), desk.add("buy")
     waiting = desk.add("plant", depends_on=(first.id, second.id))
     desk.change(first, status="completed")
-    rows = desk.read(views.list_todos, EVERYTHING).todos
-    assert desk.read(views.list_open_dependencies, rows) == [second.id]
+    rows = desk.read(todo_lists.list_todos, EVERYTHING).todos
+    assert desk.read(todo_lists.list_open_dependencies, rows) == [second.id]
     desk.change(waiting, status="canceled")
-    assert desk.read(views.list_open_dependencies, desk.read(views.list_todos, EVERYTHING).todos) == []
+    assert desk.read(todo_lists.list_open_dependencies, desk.read(todo_lists.list_todos, EVERYTHING).todos) == []

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from headway.actions.todos import conversations, todos
-from headway.actions.turns import plan, views
+from headway.actions.todos import conversations, finding, todo_lists, todos
+from headway.actions.turns import plan
 from headway.actions.turns.plan import PlanItem
 from headway.ledger.errors import (
     AlreadyEnded,
@@ -33,7 +33,7 @@ HOSTILE = "'; DROP TABLE todos; -- ? %s %% \\ \" \n\t 🦉"
 
 def list_pending(desk: TenantHarness) -> list[tuple[str, int]]:
     """Return (subject, position) of the pending todos, in order."""
-    page = desk.read(views.list_todos, Selection(statuses=("pending",)), 500).todos
+    page = desk.read(todo_lists.list_todos, Selection(statuses=("pending",)), 500).todos
     return [(todo.subject, todo.position) for todo in page]
 
 
@@ -42,7 +42,7 @@ def test_the_runtime_says_that_it_planned_from_the_request_and_completed_by_effe
     turn_id = desk.write(conversations.open_turn, conversation_id).id
     scope = Scope(desk.tenant.id, conversation_id, turn_id)
     (item,) = desk.write(lambda tx, _: plan.create_plan(tx, scope, turn_id, [PlanItem("bake")], source="request")).todos
-    assert desk.read(conversations.get_turn, turn_id).plan_source == "request"
+    assert desk.read(finding.get_turn, turn_id).plan_source == "request"
 
     desk.write(todos.end_todo, item.id, "completed", completed_by="effect")
     assert desk.get(item).completed_by == "effect"
@@ -272,7 +272,12 @@ def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_even
         desk.write(add_and_fail)
 
     assert (desk.subjects(), desk.events()) == (["before"], events_before)
-    assert desk.read(views.get_todo_list, Selection(), 50).counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
+    assert desk.read(todo_lists.get_todo_list, Selection(), 50).counts == {
+        "pending": 1,
+        "in_progress": 0,
+        "completed": 0,
+        "canceled": 0,
+    }
 
 
 def test_ending_stores_the_outcome_and_a_second_end_is_refused(desk: TenantHarness, clock: FixedClock) -> None:

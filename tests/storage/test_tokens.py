@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from headway.actions.access import tokens
+from headway.actions.access import local_tenant, tokens
 from headway.actions.access.tokens import NewToken
 from headway.actions.installation import tenants
 from headway.ledger.errors import Conflict, Forbidden, Invalid, NameTaken, NotFound, TextTooLong, Unauthorized, UnsafeText
@@ -132,7 +132,7 @@ def test_looking_for_a_tenant_whose_name_cannot_be_stored_is_refused(database: D
 
 
 def test_the_local_tenant_is_made_once(database: DirectDatabase) -> None:
-    first, second = database.write(tenants.ensure_local), database.write(tenants.ensure_local)
+    first, second = database.write(local_tenant.ensure_local), database.write(local_tenant.ensure_local)
 
     assert first == second
     assert [tenant.name for tenant in database.read(tenant_store.list_all_tenants)] == [LOCAL_TENANT]

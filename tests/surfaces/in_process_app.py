@@ -8,9 +8,8 @@ from typing import NamedTuple
 import httpx
 
 from headway import settings
-from headway.actions.access import tokens
+from headway.actions.access import local_tenant, tokens
 from headway.actions.access.tokens import NewToken
-from headway.actions.installation import tenants
 from headway.process.assembly import Headway
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.app import WebApp
@@ -23,7 +22,7 @@ class InProcessApp(NamedTuple):
 
 
 def create_first_token(tx: Transaction) -> NewToken:
-    return tokens.create_token(tx, tenants.ensure_local(tx).id)
+    return tokens.create_token(tx, local_tenant.ensure_local(tx).id)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headway import Headway, NotFound, WrongCell, settings
-from headway.actions.access import tokens
+from headway.actions.access import local_tenant, tokens
 from headway.actions.access.tokens import NewToken
 from headway.actions.installation import tenants
 from headway.cells.directory import Directory
@@ -43,7 +43,7 @@ def urls(cell_urls: list[str], tmp_path: Path) -> list[str]:
 
 def create_token(url: str) -> NewToken:
     def create(tx: Transaction) -> NewToken:
-        return tokens.create_token(tx, tenants.ensure_local(tx).id)
+        return tokens.create_token(tx, local_tenant.ensure_local(tx).id)
 
     with DirectDatabase(url) as database:
         return database.write(create)

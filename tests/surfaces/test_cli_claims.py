@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant
 from headway.actions.todos import claims
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock
@@ -20,7 +20,7 @@ def claim_with_expired_lease(headway: Shell) -> str:
     """Claim the first todo with a lease that expired years ago, and return its token."""
     headway.ok("todo", "add", "abandoned")
     with DirectDatabase(f"sqlite:///{headway.ledger}", FixedClock()) as database:
-        tenant = database.write(tenants.ensure_local)
+        tenant = database.write(local_tenant.ensure_local)
         claimed = database.write(lambda tx: claims.claim(tx, tenant.id, "bob"))
     assert claimed is not None
     return claimed.lease.token

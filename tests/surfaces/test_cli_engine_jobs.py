@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions.access import tokens
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant, tokens
 from headway.actions.runs import jobs, runs
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Run
+from headway.ledger.limits import Limits
+from headway.ledger.run import Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.surfaces.server_harness import Client, Service
@@ -28,7 +28,7 @@ def arrange(headway: Shell, work: Callable[[Transaction, int], Any]) -> Any:
     """Set up the local tenant with this work."""
     headway.ok("todo", "list")  # creates the ledger
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        return database.write(lambda tx: work(tx, tenants.ensure_local(tx).id))
+        return database.write(lambda tx: work(tx, local_tenant.ensure_local(tx).id))
 
 
 def create_dead_job(tx: Transaction, tenant_id: int) -> Job:

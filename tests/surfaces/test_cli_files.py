@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from headway.actions.access import local_tenant
 from headway.actions.history import files
-from headway.actions.installation import tenants
 from headway.ledger.file_versions import FileOrigin, WrittenFiles, build_written
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -17,7 +17,7 @@ def record(headway: Shell, path: str, content: bytes, run_id: str = "") -> str:
     def act(tx: Transaction) -> str:
         written = WrittenFiles((build_written(path, content),))
         origin = FileOrigin("write_file", "researcher", run_id)
-        return str(files.record_files(tx, tenants.ensure_local(tx).id, "", written, origin)["files"][0]["id"])
+        return str(files.record_files(tx, local_tenant.ensure_local(tx).id, "", written, origin)["files"][0]["id"])
 
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         return database.write(act)

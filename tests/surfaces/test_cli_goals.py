@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from headway.actions.access import local_tenant
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal, apply_plan
-from headway.actions.installation import halts, tenants
+from headway.actions.installation import halts
 from headway.actions.runs import inbox, runs
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.direct import DirectDatabase
@@ -44,7 +45,7 @@ def open_ledger(headway: Shell, clock: Callable[[], int] | None = None) -> Direc
 
 def write(headway: Shell, work: Callable[[Transaction, int], T]) -> T:
     with open_ledger(headway) as database:
-        return database.write(lambda tx: work(tx, tenants.ensure_local(tx).id))
+        return database.write(lambda tx: work(tx, local_tenant.ensure_local(tx).id))
 
 
 def add_paused(headway: Shell, description: str = "reach it", **fields: Any) -> Goal:

@@ -4,9 +4,9 @@ import json
 import re
 import unicodedata
 
+from headway.actions.access import local_tenant
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import tenants
 from headway.actions.runs import sub_goals
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -66,7 +66,9 @@ def fill(headway: Shell) -> None:
 
 def add_hostile_goal(tx: Transaction) -> None:
     """Add a goal in which every text of the planner, the agents and the evaluator is hostile."""
-    goal = goals.add_goal(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
+    goal = goals.add_goal(
+        tx, local_tenant.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE
+    )
     first, second, third = add_plan(
         tx, goal, {HOSTILE: [], f"{HOSTILE}2": [HOSTILE], f"{HOSTILE}3": []}, role=HOSTILE, kind=HOSTILE
     ).values()

@@ -1,6 +1,6 @@
 """`headway memory`: list, search, show, add, edit and delete what agents recall."""
 
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant
 from headway.actions.turns import memory
 from headway.actions.turns.memory import NewMemory
 from headway.ledger.scope import Scope
@@ -29,7 +29,7 @@ def test_the_origin_of_an_agents_entry_is_shown(headway: Shell) -> None:
     headway.ok("conversation", "new")
 
     def note(tx: Transaction) -> None:
-        scope = Scope(tenants.ensure_local(tx).id, 1, "a-turn", "researcher")
+        scope = Scope(local_tenant.ensure_local(tx).id, 1, "a-turn", "researcher")
         memory.remember(tx, scope, "It is dark.", tenant_wide=True)
 
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
@@ -45,7 +45,7 @@ def test_a_search_on_the_command_line_covers_the_whole_memory(headway: Shell) ->
 
     def fill(tx: Transaction) -> None:
         for _ in range(memory.SEARCH_LIMIT):
-            memory.add_note(tx, tenants.ensure_local(tx).id, NewMemory("hay"), "cli")
+            memory.add_note(tx, local_tenant.ensure_local(tx).id, NewMemory("hay"), "cli")
 
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         database.write(fill)

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant
 from headway.actions.runs import inbox, jobs, runs
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
@@ -54,7 +54,7 @@ def filled(headway: Shell) -> Shell:
 
 
 def add_waiting_turn(tx: Transaction) -> None:
-    tenant_id = tenants.ensure_local(tx).id
+    tenant_id = local_tenant.ensure_local(tx).id
     run = turns.start_turn(tx, tenant_id, conversations.add_conversation(tx, tenant_id, TEXT[:200]).id, turns.TurnRequest(TEXT))
     runs.begin_child(tx, run, "researcher", TEXT, 10)
     effect = Effect(1, 0, "a call", "run_command", json.dumps({"text": TEXT}, ensure_ascii=False), "proposed")

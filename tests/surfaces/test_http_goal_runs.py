@@ -7,7 +7,7 @@ from headway.actions.goals.goals import NewGoal
 from headway.actions.installation import spending
 from headway.actions.runs import runs, sub_goals
 from headway.ledger.goal import Goal
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction

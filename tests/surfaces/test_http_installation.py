@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from headway.actions.installation import halts, spending
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.settings.declarations import SETTINGS
 from tests.model_server import ModelServer, drop, environment, error, text, to_script
 from tests.surfaces.server_harness import Client, Service, admin_headers, operator_headers, run_server

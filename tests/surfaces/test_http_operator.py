@@ -13,7 +13,7 @@ import pytest
 
 from headway.actions.access import tokens
 from headway.actions.installation import halts, spending
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.testing import TenantHarness
 from tests.model_server import MODEL, ModelServer, Reply, Request, calls, environment, text

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant
 from headway.actions.runs import notices
 from headway.actions.runs.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
@@ -93,7 +93,9 @@ def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: 
     headway.ok("goal", "add", "reach it", "--no-wait")
     headway.ok("goal", "abandon", "1")
     with DirectDatabase(database_url) as database:
-        database.write(lambda tx: notices.notify(tx, tenants.ensure_local(tx).id, "decision", "Look.", NoticeSubject(goal_id=1)))
+        database.write(
+            lambda tx: notices.notify(tx, local_tenant.ensure_local(tx).id, "decision", "Look.", NoticeSubject(goal_id=1))
+        )
     with socket.create_server(("127.0.0.1", 0)) as channel:
         channel.settimeout(PATIENCE_S)
         environment = {"HEADWAY_NOTIFY": f"json://127.0.0.1:{channel.getsockname()[1]}"}

@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.actions.access import tokens
-from headway.actions.installation import tenants
+from headway.actions.access import local_tenant, tokens
 from headway.ledger.tenancy import LOCAL_TENANT, Token, TokenScope
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -150,7 +149,7 @@ def test_a_link_is_printed_only_if_the_server_at_the_port_knows_it(local: Servic
 
 def test_a_login_link_opens_a_session_once_and_nothing_else(sqlite_client: Client) -> None:
     database = sqlite_client.desk.database
-    local = database.write(tenants.ensure_local)
+    local = database.write(local_tenant.ensure_local)
     secret = database.write(lambda tx: tokens.create_login_link(tx, local.id)).secret
     url = str(sqlite_client.base_url).rstrip("/")
     with httpx.Client(**client_options(url)) as visitor:
@@ -218,7 +217,7 @@ def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx
         assert browser.post("/v1/todos", json={"subject": "from the page"}, headers=headers).status_code == 201
 
     def subjects(tx: Transaction) -> list[str]:
-        tenant = tenants.find_local(tx)
+        tenant = local_tenant.find_local(tx)
         assert tenant is not None
         return [row[0] for row in tx.all("SELECT subject FROM todos WHERE tenant_id = ?", tenant.id)]
 
@@ -291,7 +290,7 @@ def test_a_cookie_that_is_no_session_opens_nothing(sqlite_service: Service) -> N
 
 def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Service, browser: httpx.Client) -> None:
     def session_token() -> Token:
-        (token,) = local.database.read(lambda tx: tenant_store.list_tokens(tx, tenants.ensure_local(tx).id))
+        (token,) = local.database.read(lambda tx: tenant_store.list_tokens(tx, local_tenant.ensure_local(tx).id))
         return token
 
     assert session_token().label == "browser session"
@@ -300,5 +299,5 @@ def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Se
     response = browser.post("/logout", headers=origin_header(local))
 
     assert (response.status_code, dict(browser.cookies)) == (303, {})
-    assert not local.database.read(lambda tx: tokens.list_all_tokens(tx, tenants.ensure_local(tx).id))
+    assert not local.database.read(lambda tx: tokens.list_all_tokens(tx, local_tenant.ensure_local(tx).id))
     check_problem(httpx.get(f"{local.url}/v1/todos", cookies=cookies, verify=False), 401, "unauthorized")

@@ -10,7 +10,8 @@ from headway.actions.runs import jobs
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
 from headway.ledger.goal import Goal
-from headway.ledger.run import NANOS_PER_DOLLAR, Run
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import DAY_MS, ModelCall
 from headway.storage.transaction import Transaction

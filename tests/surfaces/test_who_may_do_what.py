@@ -17,9 +17,9 @@ from headway.agents.checks.runner import CheckSubject
 from headway.agents.tools.execution import ResolvedScope, use_execution
 from headway.agents.tools.external_calls import call_in_context
 from headway.ledger.check import Author, Check
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, TokenScope
-from headway.ledger.todo import write_checks
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.app import WebApp
 from headway.testing import TenantHarness

@@ -8,8 +8,7 @@ from uuid import uuid4
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from headway.actions.todos import claims, conversations, todos
-from headway.actions.turns import views
+from headway.actions.todos import claims, conversations, todo_lists, todos
 from headway.ledger.errors import HeadwayError
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Todo
@@ -142,14 +141,14 @@ class LedgerMachine(RuleBasedStateMachine):
     def check_views(self, tx: Transaction, tenant: int) -> None:
         model, tenant_id = self.models[tenant], self.desks[tenant].tenant.id
         for conversation, turn in ((None, None), (0, None), (model.conversation, None), (None, model.turn)):
-            page = views.get_todo_list(tx, tenant_id, Selection(conversation, turn), 500)
+            page = todo_lists.get_todo_list(tx, tenant_id, Selection(conversation, turn), 500)
             assert [todo.id for todo in page.todos] == model.list_ids(conversation, turn)
             assert [to_json(todo) for todo in page.todos] == [model.items[todo.id].to_json() for todo in page.todos]
             assert page.counts == model.counts(conversation, turn)
         for conversation in (None, model.conversation):
             lists = (conversation, 0) if conversation else (None,)
             ready = [item.id for list_id in lists for item in model.ready() if list_id in (None, item.list[0])]
-            assert [todo.id for todo in views.list_ready_todos(tx, tenant_id, conversation)] == ready
+            assert [todo.id for todo in todo_lists.list_ready_todos(tx, tenant_id, conversation)] == ready
 
     def teardown(self) -> None:
         for tenant, (desk, model) in enumerate(zip(self.desks, self.models, strict=True)):

@@ -12,7 +12,8 @@ from headway.agents.transcripts.transcript import build_runtime_message
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.framing import escape_frames, format_frame, format_inline
-from headway.ledger.run import Limits, Run
+from headway.ledger.limits import Limits
+from headway.ledger.run import Run
 from headway.ledger.scope import Scope
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store

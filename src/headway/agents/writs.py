@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from headway.actions.engine import schedules
 from headway.actions.engine.schedules import Timing
-from headway.actions.todos import references, todos
-from headway.actions.turns import plan, views
+from headway.actions.todos import references, todo_lists, todos
+from headway.actions.turns import plan
 from headway.agents.instructions.roles import Role
 from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid
 from headway.ledger.framing import format_frame, format_inline
@@ -197,7 +197,7 @@ def render_open_todos(tx: Transaction, scope: Scope) -> list[str]:
 
     These are the same rows that `GET /v1/todos` and `todo_list` return for the conversation.
     """
-    page = views.get_todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN_STATUSES), LIST_LIMIT)
+    page = todo_lists.get_todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN_STATUSES), LIST_LIMIT)
     in_progress, pending = page.counts["in_progress"], page.counts["pending"]
     if not in_progress + pending:
         return []

@@ -15,8 +15,9 @@ from headway.agents.instructions.prompts import SUBMIT_INTERVENTION
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.structured import Form, FormResult, Question
 from headway.autonomy import prompts
-from headway.ledger.goal import Goal, GoalLimits, SubGoal
+from headway.ledger.goal import Goal, SubGoal
 from headway.ledger.job import Job
+from headway.ledger.limits import GoalLimits
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
 from headway.storage.stores import runs as run_store

@@ -31,8 +31,8 @@ from headway.ledger.goal import (
 )
 from headway.ledger.graph_layout import find_cycle
 from headway.ledger.items.request_items import changes_file, split_request
-from headway.ledger.run import MOST_DOLLARS, NANOS_PER_DOLLAR, to_dollars
-from headway.ledger.todo import write_checks
+from headway.ledger.money import MOST_DOLLARS, NANOS_PER_DOLLAR, to_dollars
+from headway.ledger.parsing.checks import write_checks
 
 MAX_SUB_GOALS: Final = 100
 DESCRIPTION_LIMIT: Final = 4_000

@@ -13,7 +13,8 @@ from headway.agents.tools.toolbox import Toolbox
 from headway.agents.transcripts.transcript import Facts, SubGoalFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.goal import Experience, Goal, SubGoal
-from headway.ledger.run import Run, to_dollars
+from headway.ledger.money import to_dollars
+from headway.ledger.run import Run
 
 OUTCOME_LIMIT = 1_500
 DESCRIPTION_LIMIT = 500

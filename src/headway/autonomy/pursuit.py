@@ -21,8 +21,8 @@ from headway.autonomy.next_step import advance
 from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, RunGoalChecks, WorkInline
 from headway.engine.runner import JobHandler
 from headway.ledger.errors import CommitUncertain, StorageError
-from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
+from headway.ledger.limits import GoalLimits
 from headway.storage.retry import MAX_REFUSALS, StorageRetry
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import installation as halt_store

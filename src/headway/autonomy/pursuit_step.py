@@ -17,8 +17,9 @@ from headway.agents.models.client import ModelFailed
 from headway.agents.transcripts.transcript import CHARACTERS_PER_TOKEN
 from headway.autonomy.prompts import Workforce
 from headway.ledger.check import ReceiptDraft
-from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
+from headway.ledger.goal import Experience, Goal, SubGoal
 from headway.ledger.job import NEVER, Job
+from headway.ledger.limits import GoalLimits
 from headway.ledger.run import Run
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store

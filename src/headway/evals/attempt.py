@@ -11,9 +11,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from headway.actions.access import local_tenant
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import spending, tenants
+from headway.actions.installation import spending
 from headway.actions.todos import conversations
 from headway.actions.turns import plan as plan_turn
 from headway.actions.turns import turns
@@ -34,8 +35,8 @@ from headway.evals.results import AttemptResult, AttemptStatus
 from headway.evals.suite import Attempt, Case, MatrixCell, PlannedItem, Suite
 from headway.ledger.check import CheckResult, describe_check, encode_checks
 from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.money import to_dollars, to_nanos
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
-from headway.ledger.run import to_dollars, to_nanos
 from headway.ledger.scope import Scope
 from headway.ledger.text import to_one_line
 from headway.ledger.tiers import TierParameters
@@ -430,7 +431,7 @@ async def open_attempt(bench: Workbench, attempt: Attempt, home: Path, budget_us
     headway.roles = extend_prompt(headway.roles, choose_role(attempt), attempt.cell.prompt_text)
     try:
         headway.start()
-        await headway.database.write(tenants.ensure_local)
+        await headway.database.write(local_tenant.ensure_local)
         headway.start_agents()
         await headway.agents_ready()
         try:

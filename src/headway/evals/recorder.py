@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from headway.actions.history import timeline
 from headway.actions.history.timeline import TimelineView
 from headway.actions.runs import runs
-from headway.actions.turns import turns, views
+from headway.actions.todos import todo_lists
+from headway.actions.turns import turns
 from headway.actions.turns.live_text import LiveText
 from headway.agents.policy_file import quote
 from headway.agents.tools.programs.tools import RUN_COMMAND
@@ -20,7 +21,7 @@ from headway.evals.recordings import Recording, TraceCollector, keep_outside_cal
 from headway.evals.suite import Suite, parse_suite
 from headway.ledger.check import Check, decode_checks
 from headway.ledger.errors import Conflict, Invalid
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, Redactor, to_one_line
 from headway.storage.transaction import Transaction
@@ -59,7 +60,7 @@ def load_turn(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> 
     if not run_id:
         raise Conflict(f"Turn {turn_id} is driven by an agent loop outside Headway, so its steps are not recorded.")
     answer = turn["answer"] or ""
-    todos = views.list_todos(tx, tenant_id, Selection(turn_id=turn["id"]), PAGE).todos
+    todos = todo_lists.list_todos(tx, tenant_id, Selection(turn_id=turn["id"]), PAGE).todos
     checks = tuple(check for todo in todos for check in decode_checks(todo.checks))
     recording = Recording(keep_outside_calls(trace.calls), tuple(trace.list_steps(run_id, answer)))
     return TurnRecord(turn, runs.get_run(tx, tenant_id, run_id).role, answer, recording, tuple(trace.calls), checks)

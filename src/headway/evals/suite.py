@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 from headway.ledger import text
-from headway.ledger.check import Check, parse_checks, refuse_operators_fields
+from headway.ledger.check import Check
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, SettingsError
-from headway.ledger.file_versions import split_path
+from headway.ledger.money import LEAST_DOLLARS, MOST_DOLLARS
+from headway.ledger.parsing.checks import parse_checks, refuse_operators_fields
+from headway.ledger.parsing.paths import split_path
 from headway.ledger.permission import Rule, build_rule
-from headway.ledger.run import LEAST_DOLLARS, MOST_DOLLARS, TurnMode, TurnOutcome
+from headway.ledger.run import TurnMode, TurnOutcome
 
 SUITE_LIMIT: Final = 10_000_000  # bytes
 CASES_LIMIT: Final = 1_000

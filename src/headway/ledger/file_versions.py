@@ -1,16 +1,13 @@
 """The versions of files that agents write: their paths, their limits, and the difference between two of them."""
 
 import hashlib
-import posixpath
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.ledger import text
 from headway.ledger.attachment import PLAIN_TEXT, detect_binary_type, is_utf8_text
-from headway.ledger.errors import Invalid
 
 # written: by a tool that writes files. changed, deleted: the file after a program had run. found: before an agent wrote it.
 Change = Literal["written", "changed", "deleted", "found"]
@@ -18,7 +15,6 @@ Change = Literal["written", "changed", "deleted", "found"]
 CONTENT_LIMIT: Final = 5_000_000  # bytes of one version that are kept
 CALL_LIMIT: Final = 10_000_000  # bytes that one tool call adds
 FILES_PER_CALL: Final = 200
-PATH_LIMIT: Final = 1_000  # characters
 ID_LENGTH: Final = 32
 UNKNOWN_TYPE: Final = "application/octet-stream"
 
@@ -148,20 +144,6 @@ def build_written(path: str, data: bytes, before: bytes | None = None) -> Writte
     """Describe a file that a tool has written whole."""
     size, sha256, media_type = describe_data(data)
     return WrittenFile(path, "written", size, sha256, media_type, data, before=before)
-
-
-# Paths in a workspace, as callers and models write them.
-
-
-def split_path(path: str, field: str = "path") -> list[str]:
-    """Split a path into the names below the workspace; empty for the workspace itself."""
-    path = posixpath.normpath(text.check_text(path, field, PATH_LIMIT))
-    if path.startswith("/"):
-        raise Invalid(f"{field} must be relative to the workspace, without a leading slash.")
-    parts = [part for part in path.split("/") if part != "."]
-    if ".." in parts:
-        raise Invalid(f"{field} leads outside the workspace.")
-    return parts
 
 
 # Compares two texts line by line, in bounded time, and returns hunks as a unified diff has them.

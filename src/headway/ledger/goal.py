@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.check import Proof, decode_checks
-from headway.ledger.run import to_dollars
+from headway.ledger.money import to_dollars
 from headway.ledger.text import cut_at_word, to_one_line
 
 GoalSource = Literal["operator-injected", "agent-discovered"]
@@ -20,9 +20,7 @@ SubGoalStatus = Literal["pending", "in-progress", "completed", "failed", "skippe
 Divergence = Literal["none", "minor", "major"]
 SubGoalMode = Literal["inline", "agent"]
 Decision = Literal["continue", "replan", "abandon"]
-DiscoveryPolicy = Literal["ask", "auto"]  # whether a goal that an agent discovers waits for approval or starts at once
 
-DISCOVERY_POLICIES: Final[tuple[DiscoveryPolicy, ...]] = get_args(DiscoveryPolicy)
 STATUSES: Final[tuple[SubGoalStatus, ...]] = ("pending", "in-progress", "completed", "failed", "skipped")
 OPEN_STATUSES: Final = ("pending", "in-progress")
 MINOR_DIVERGENCE_LIMIT: Final = 2  # minor divergences that a plan tolerates before it is replaced
@@ -195,15 +193,6 @@ class PlannedStep(NamedTuple):
     depends_on: tuple[str, ...]
     checks: str = ""  # JSON
     title: str = ""
-
-
-class GoalLimits(NamedTuple):
-    """Limits on what a goal's pursuit does without an operator."""
-
-    replans: int = 5  # after this many, an operator decides
-    discovery: DiscoveryPolicy = "ask"
-    check_in_ms: int = 30_000  # interval between check-ins on a running sub-goal
-    stuck_after_ms: int = 600_000  # time without progress after which a sub-goal counts as stuck
 
 
 class JournalEntry(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.errors import Invalid
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.text import check_name
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]

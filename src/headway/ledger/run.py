@@ -1,34 +1,14 @@
 """A run: one agent at work. Its next step is always derived from its transcript."""
 
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from headway.ledger.attachment import AttachmentInfo
-from headway.ledger.errors import Invalid
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit", "needs_live"]
 EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
 SpendingGroup = Literal["model", "role", "goal"]  # what the spending of a day can be divided by
-SandboxMode = Literal["auto", "off", "required"]
-
-REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
-SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
-MEBIBYTE: Final = 2**20
-NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
-LEAST_DOLLARS: Final = 0.000001  # of a limit or a budget; 0: none
-MOST_DOLLARS: Final = 1_000_000
-
-
-def to_dollars(nanos: int) -> float:
-    return nanos / NANOS_PER_DOLLAR
-
-
-def to_nanos(dollars: float) -> int:
-    """Convert a limit or a budget to what is stored, or raise Invalid."""
-    if dollars and not LEAST_DOLLARS <= dollars <= MOST_DOLLARS:
-        raise Invalid(f"An amount of dollars must be from {LEAST_DOLLARS:f} to {MOST_DOLLARS:,}.")
-    return int(dollars * NANOS_PER_DOLLAR)
 
 
 class Run(NamedTuple):
@@ -174,65 +154,3 @@ class SteeringMessage(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return self._asdict() | {"created_at": self.created_at // 1000, "read_at": self.read_at // 1000}
-
-
-ADDED_ITERATIONS: Final = 50  # so many more steps, at most, for the items that an agent adds to its plan while it works
-
-
-class Limits(NamedTuple):
-    """Limits on a turn and its agents."""
-
-    iterations: int = 10
-    iterations_with_plan: int = 50
-    iterations_per_item: int = 3  # with a long plan, this many per item may exceed iterations_with_plan; 0: they may not
-    sub_agent_iterations: int = 20  # per sub-agent, and per sub-goal that a main agent works on itself
-    sub_agent_iterations_max: int = 50  # while it makes progress
-    resubmissions: int = 5
-    refusals: int = 3  # consecutive, without a change to the list: the turn has stalled
-    guard_refusals: int = 3  # the same for agents that Headway does not run, before they may stop
-    attempts: int = 5  # at a call with transient failures
-    retry_delay_ms: int = 1_000  # after the first failure; doubles with each further one
-    retry_after_max_ms: int = 3_600_000  # cap on the delay that a provider asks for
-    tool_retries_ms: int = 300_000  # tool calls are retried for at most this long after the first attempt
-    approval_ms: int = 24 * 3600 * 1000  # a proposed call expires after this long
-    per_parent: int = 4  # concurrent sub-agents per parent
-    depth: int = 2  # nesting of sub-agents
-    breadth: int = 16  # sub-agents per turn at once, including waiting ones
-    lifetime: int = 64  # sub-agents per turn in total
-    budget: int = 5 * NANOS_PER_DOLLAR  # per tenant and rolling 24 hours
-
-    def extend_iterations(self, limit: int, used: int, planned: int, added: int = 0) -> int:
-        """Return the limit for a turn with an open plan: `iterations` more than used, up to a maximum that a long plan raises.
-
-        `added` of the planned items were added by the agent after it had made its plan.
-        """
-        maximum = min(self.limit_plan(planned), self.limit_plan(planned - added) + ADDED_ITERATIONS)
-        return max(limit, min(maximum, used + self.iterations))
-
-    def limit_plan(self, planned: int) -> int:
-        return max(self.iterations_with_plan, self.iterations_per_item * planned + 10 if self.iterations_per_item else 0)
-
-
-class ExactFolder(NamedTuple):
-    """A folder that a program may see only as long as it is this one. Agents can put another in its place, or a link."""
-
-    path: str
-    identity: str  # the numbers of its device and inode
-    is_writable: bool
-
-
-class Sandbox(NamedTuple):
-    """What a program that an agent runs may reach and use: the operator's settings, and what one call adds to them.
-
-    All paths are absolute. A path inside another one overrides it: a folder that is shown read-only can contain a writable one, and
-    the reverse.
-    """
-
-    mode: SandboxMode = "auto"
-    readable: tuple[str, ...] = ()  # files and folders that are shown besides the system's
-    writable: tuple[str, ...] = ()  # the same, besides the folder that the program runs in
-    hidden: tuple[str, ...] = ()  # folders and files that appear empty where one of the others contains them
-    exact: tuple[ExactFolder, ...] = ()
-    has_network: bool = False
-    memory: int = 2_048 * MEBIBYTE  # bytes, of all processes together
-    processes: int = 256

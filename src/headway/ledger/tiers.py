@@ -9,6 +9,7 @@ Tier = Literal["strong", "mid", "cheap"]
 Drive = Literal["plan", "item"]  # the whole plan in one context, or what is left of it item by item
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
+REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 DRIVES: Final[tuple[Drive, ...]] = get_args(Drive)
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)

@@ -1,12 +1,10 @@
 """The todo: one tracked piece of work, with its statuses and the legal transitions between them."""
 
-from collections.abc import Sequence
 from enum import Enum
-from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
-from headway.ledger.check import Author, Proof, decode_checks, encode_checks, parse_checks, refuse_operators_fields, replace_checks
+from headway.ledger.check import Proof, decode_checks
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
 from headway.ledger.parsing.todo_fields import FIELDS, LATEST_SECOND, NO_DUE, NORMAL, PRIORITIES, list_labels
 
@@ -215,14 +213,6 @@ class Change(NamedTuple):
         return todo._replace(**fields) if fields else todo
 
 
-def write_checks(value: Any, by: Author, old: str = "") -> str:
-    """Return a caller's list of checks as JSON for a draft or a change. Raises Invalid or Forbidden if it may not replace `old`."""
-    checks = parse_checks(value, by)
-    checks = replace_checks(decode_checks(old), checks, by) if old else checks
-    refuse_operators_fields(checks)
-    return encode_checks(checks)
-
-
 def check_position(position: int) -> int:
     if not 0 <= position <= POSITION_LIMIT:
         raise Invalid(f"position must be between 0 and {POSITION_LIMIT:,}.")
@@ -274,26 +264,6 @@ def check_not_already_ended(todo: Todo, to: Status) -> None:
     """Reject ending a todo twice. Agents and the CLI get this error; a PATCH with the same status does nothing."""
     if todo.ended and todo.status == to:
         raise AlreadyEnded(f"Todo {todo.id} is already {to}.")
-
-
-class PlanDigest(NamedTuple):
-    """Digests of a plan: they change with everything that an agent is shown of it."""
-
-    plan: str
-    items: dict[str, str]  # by the item's number
-
-
-def compute_plan_digest(plan: Sequence[Todo]) -> PlanDigest:
-    items = {str(todo.id): digest_item(todo) for todo in plan}
-    return PlanDigest(digest(items), items)
-
-
-def digest_item(todo: Todo) -> str:
-    return digest((todo.id, todo.status, todo.subject, todo.description, todo.completion_criteria, todo.outcome))
-
-
-def digest(value: object) -> str:
-    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
 
 class Comment(NamedTuple):

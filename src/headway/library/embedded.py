@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
+from headway.actions.access import local_tenant
 from headway.actions.access.rights import Right
 from headway.actions.installation import tenants
 from headway.actions.todos import conversations
@@ -55,7 +56,7 @@ class RunningHeadway(OperationHost, Protocol):
 
 def find_tenant_id(tx: Transaction, name: str) -> int:
     """Return the id of a tenant. The local one may not exist yet: then nothing has this id."""
-    tenant = tenants.find_local(tx) if name == LOCAL_TENANT else tenants.get_by_name(tx, name)
+    tenant = local_tenant.find_local(tx) if name == LOCAL_TENANT else tenants.get_by_name(tx, name)
     return tenant.id if tenant else 0
 
 

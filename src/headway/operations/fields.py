@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Optional, Self, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from headway.actions.turns.views import PAGE_LIMIT
+from headway.actions.todos.todo_lists import PAGE_LIMIT
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import POSITION_LIMIT
 from headway.ledger.todo import Status as TodoStatus

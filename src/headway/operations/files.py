@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headway.actions.history import files
-from headway.ledger.file_versions import PATH_LIMIT, FileSelection
+from headway.ledger.file_versions import FileSelection
+from headway.ledger.parsing.paths import PATH_LIMIT
 from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
 from headway.ledger.wording import QUERY_LIMIT
 from headway.operations.fields import CursorQuery, Id, Name, QueryModel, to_whole_number

@@ -12,10 +12,11 @@ from headway.actions.todos import proof
 from headway.ledger import goal as ledger
 from headway.ledger.check import Author
 from headway.ledger.goal import Decision, GoalSort, GoalStatus, PauseKind
+from headway.ledger.money import LEAST_DOLLARS, MOST_DOLLARS, to_nanos
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.parsing.todo_fields import LATEST_SECOND
-from headway.ledger.run import LEAST_DOLLARS, MOST_DOLLARS, to_nanos
 from headway.ledger.text import MAX_INTEGER, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
-from headway.ledger.todo import UNSET, write_checks
+from headway.ledger.todo import UNSET
 from headway.operations.fields import CursorQuery, Id, PageQuery, QueryModel, StrictModel, to_whole_number
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, many, one, page
 from headway.operations.todos import NewChecks, list_checks

@@ -9,7 +9,8 @@ from headway.actions.installation import halts, spending
 from headway.actions.installation.spending import MOST_DAYS
 from headway.actions.runs import notices
 from headway.agents.mcp.config import ServerStatus
-from headway.ledger.run import MOST_DOLLARS, SpendingGroup, to_nanos
+from headway.ledger.money import MOST_DOLLARS, to_nanos
+from headway.ledger.run import SpendingGroup
 from headway.ledger.tenancy import AuditFilter, TokenScope
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.ledger.tiers import Tier

@@ -6,18 +6,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic.config import JsonDict
 from typing_extensions import TypeAliasType
 
-from headway.actions.todos import claims, proof, todos
+from headway.actions.todos import claims, proof, todo_lists, todos
 from headway.actions.todos.claims import DEFAULT_LEASE_S, MAX_LEASE_S
 from headway.actions.todos.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, NO_OVERRIDE, POSITIONED_LIMIT
-from headway.actions.turns import views
 from headway.agents.tools.arguments import TodoFieldArguments, TodoFieldFilters
 from headway.ledger import todo as ledger
-from headway.ledger.check import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, Author, Proof
+from headway.ledger.check import Author, Proof
 from headway.ledger.check import Check as LedgerCheck
+from headway.ledger.parsing.checks import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, write_checks
 from headway.ledger.parsing.todo_fields import LATEST_SECOND
 from headway.ledger.scope import Selection
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.ledger.todo import DEFAULT_AGENT, UNSET, Change, Draft, parse_status, write_checks
+from headway.ledger.todo import DEFAULT_AGENT, UNSET, Change, Draft, parse_status
 from headway.ledger.wording import QUERY_LIMIT
 from headway.operations.fields import (
     CursorQuery,
@@ -397,18 +397,18 @@ def create_todo(call: OperationCall, body: TodoCreation) -> Document:
 @table.add("GET /todos", "List todos: in progress, pending by position, ended by most recent", TODO_PAGE, errors=(404,))
 def list_todos(call: OperationCall, query: ListQuery) -> Document:
     selection = query.selection(call.tx.now, query.status)
-    page = views.search_todos(call.tx, call.tenant_id, selection, query.q, query.limit, query.cursor)
+    page = todo_lists.search_todos(call.tx, call.tenant_id, selection, query.q, query.limit, query.cursor)
     return {
         "todos": encode_todos(page.todos),
         "next_cursor": page.next_cursor,
         "searched_all": page.searched_all,
-        "open_dependencies": views.list_open_dependencies(call.tx, call.tenant_id, page.todos),
+        "open_dependencies": todo_lists.list_open_dependencies(call.tx, call.tenant_id, page.todos),
     }
 
 
 @table.add("GET /todos/counts", "Count todos by status", TodoCounts, errors=(404,))
 def count_todos(call: OperationCall, query: TodoFilter) -> Document:
-    return {"counts": views.count_todos(call.tx, call.tenant_id, query.selection(call.tx.now))}
+    return {"counts": todo_lists.count_todos(call.tx, call.tenant_id, query.selection(call.tx.now))}
 
 
 @table.add(
@@ -418,7 +418,7 @@ def count_todos(call: OperationCall, query: TodoFilter) -> Document:
     errors=(404,),
 )
 def list_ready_todos(call: OperationCall, query: ReadyQuery) -> Document:
-    return {"todos": encode_todos(views.list_ready_todos(call.tx, call.tenant_id, query.to_list_id(), query.limit))}
+    return {"todos": encode_todos(todo_lists.list_ready_todos(call.tx, call.tenant_id, query.to_list_id(), query.limit))}
 
 
 @table.add("POST /todos/claim", "Claim the next ready todo for an agent", {200: CLAIM_ANSWER, 204: None}, errors=(404,))

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from headway.actions.inspection import why
 from headway.actions.inspection.why import SCREEN_LINES, WhyKind
-from headway.actions.turns.views import PAGE_LIMIT
+from headway.actions.todos.todo_lists import PAGE_LIMIT
 from headway.operations.fields import Id, QueryModel
 from headway.operations.operation import Document, OperationCall, OperationTable
 

@@ -34,8 +34,8 @@ from headway.engine.runner import EngineLimits
 from headway.extras import require_extra
 from headway.feed import Feed
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
-from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import Redactor
+from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.process.housekeeping import Housekeeping
 from headway.settings import Settings, get_environment
 from headway.settings.redaction import build_redactor

@@ -8,10 +8,18 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
-from headway.ledger.goal import DISCOVERY_POLICIES, DiscoveryPolicy, GoalLimits
-from headway.ledger.run import MEBIBYTE, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox, SandboxMode
+from headway.ledger.limits import (
+    DISCOVERY_POLICIES,
+    MEBIBYTE,
+    SANDBOX_MODES,
+    DiscoveryPolicy,
+    GoalLimits,
+    Limits,
+    Sandbox,
+    SandboxMode,
+)
 from headway.ledger.tenancy import Quotas, parse_quotas, parse_retention
-from headway.ledger.tiers import DRIVES, MAX_TOKENS, MIN_CONTEXT_TOKENS, MIN_OUTPUT_TOKENS, Drive
+from headway.ledger.tiers import DRIVES, MAX_TOKENS, MIN_CONTEXT_TOKENS, MIN_OUTPUT_TOKENS, REHEARSAL_MODEL, Drive
 from headway.settings.parsing import (
     Parser,
     amount,

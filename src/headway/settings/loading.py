@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, NamedTuple
 from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
-from headway.ledger.goal import GoalLimits
-from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, Limits, Sandbox
+from headway.ledger.limits import MEBIBYTE, GoalLimits, Limits, Sandbox
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import TASK_FOLDER, Quotas, Retention
 from headway.ledger.tiers import Tier, TierParameters, build_parameters, check_tables
 from headway.settings.declarations import PREFIX, SETTINGS, SettingArguments

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from headway.ledger.errors import DatabaseDamaged, DatabaseTooNew, DatabaseUnreleased
-from headway.storage.postgres.fence import protect_tables
 from headway.storage.progress import MigrationProgress
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Connection, Dialect, Transaction, across_tenants, get_logger
@@ -136,7 +135,7 @@ def apply_missing(tx: Transaction, migrations: list[Migration]) -> int:
         record_migration(tx, migration)
         version = migration.number
     if is_postgres:
-        from headway.storage.postgres.fence import fence_new_tables  # noqa: PLC0415  only a migration needs it
+        from headway.storage.postgres.fence import fence_new_tables, protect_tables  # noqa: PLC0415  only a migration needs it
 
         protect_tables(tx)
         fence_new_tables(tx)

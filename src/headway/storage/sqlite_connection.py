@@ -1,7 +1,6 @@
 """SQLite through APSW, which bundles the same library on every platform, with the fix for the WAL-reset bug of 3.51.2."""
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -110,7 +109,8 @@ class SqliteConnection:
         """Write a consistent copy of the database, unless there is one already. Returns False if the disk has too little room."""
         if os.path.exists(path):
             return True
-        if shutil.disk_usage(os.path.dirname(path) or ".").free < 2 * os.path.getsize(self.path):
+        disk = os.statvfs(os.path.dirname(path) or ".")
+        if disk.f_bavail * disk.f_frsize < 2 * os.path.getsize(self.path):
             return False
         unfinished = f"{path}.{os.getpid()}"
         try:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from headway.actions.engine import webhooks
 from headway.engine.runner import JobHandler
 from headway.ledger.job import Job
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.webhook import JOB_KIND, DeliveryAttempt, DeliveryProgress, Outbox
 from headway.storage.database import DatabaseAccess
 from headway.storage.retry import PatientView

@@ -5,8 +5,7 @@ from typing import Any
 
 from headway.ledger.errors import QuotaExceeded
 from headway.ledger.tenancy import NO_LIMIT, format_size
-from headway.storage.stores import spending as usage_store
-from headway.storage.stores import webhooks as webhook_store
+from headway.storage.stores import usage as usage_store
 from headway.storage.transaction import Transaction
 
 ADVICE = "Nothing was changed. {} Or ask the operator to raise the quota {} in HEADWAY_QUOTAS."
@@ -43,7 +42,7 @@ def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
             "turns": usage_store.count_open_turns(tx, tenant_id, NO_LIMIT),
             "jobs": usage_store.count_running_jobs(tx, tenant_id),
             "storage": usage_store.get_stored_bytes(tx, tenant_id),
-            "webhooks": webhook_store.count_webhooks(tx, tenant_id),
+            "webhooks": usage_store.count_webhooks(tx, tenant_id),
         },
         "quotas": describe_quotas(tx),
     }

@@ -10,7 +10,8 @@ from headway.actions.runs import jobs, runs
 from headway.actions.turns import turns, views
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, StorageError
 from headway.ledger.job import LEASE_MS, Job
-from headway.ledger.run import Limits, Run
+from headway.ledger.limits import Limits
+from headway.ledger.run import Run
 from headway.storage.stores import jobs as queue_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.jobs import ALONE_SUFFIX, Worker

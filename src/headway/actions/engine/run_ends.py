@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from headway.actions.goals import goals
 from headway.actions.installation import spending
 from headway.actions.runs import jobs, runs, waiting
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import turns
 from headway.actions.turns.live_text import LiveText, PartialAnswer
 from headway.ledger import text
@@ -68,7 +68,7 @@ def cancel_turn(tx: Transaction, tenant_id: int, turn_id: str, live_text: LiveTe
     if run:
         job_store.find_locked_job(tx, tenant_id, run.id)  # only the holder of the job's lock may change the run
         run = run_store.find_run(tx, tenant_id, run.id)
-    turn = conversations.lock_turn(tx, tenant_id, turn_id)
+    turn = finding.lock_turn(tx, tenant_id, turn_id)
     if turn.ended:
         raise TurnEnded(f"Turn {turn_id} has already ended: {turn.status}.")
     ended: list[str] = []
@@ -104,7 +104,7 @@ def end_turn(
         job_store.build_find_locked(tx, run.tenant_id, run.id),
         spending_store.build_list_turn(run.tenant_id, run.turn_id or ""),
     )
-    turn = conversations.load_turn(turn_rows, run.turn_id or "")
+    turn = finding.load_turn(turn_rows, run.turn_id or "")
     if turn.waiting:
         waiting.cancel_open(tx, run)
     run = spending.release(tx, run)

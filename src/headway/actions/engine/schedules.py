@@ -14,14 +14,14 @@ from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
 from headway.actions.installation import halts
 from headway.actions.runs import jobs
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import LONG_TEXT, Event, encode_json, omit_texts
 from headway.ledger.job import Schedule, check_schedule_name
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
@@ -121,7 +121,7 @@ def rename_schedule(tx: Transaction, schedule: Schedule, name: str) -> Schedule:
 
 def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
     if set(work) == {"message"}:
-        conversations.get_conversation(tx, tenant_id, work["message"]["conversation_id"])
+        finding.get_conversation(tx, tenant_id, work["message"]["conversation_id"])
         if not text.check_text(work["message"]["content"], "content").strip():
             raise Invalid("content must not be blank. Say what the agent should do.")
     elif set(work) == {"tool"}:
@@ -129,7 +129,7 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
         text.check_numbers(work["tool"]["arguments"])
         text.check_texts(work["tool"]["arguments"])
         if conversation_id := work["tool"].get("conversation_id"):
-            conversations.get_conversation(tx, tenant_id, conversation_id)
+            finding.get_conversation(tx, tenant_id, conversation_id)
     elif set(work) == {"goal"}:
         goals.validate(NewGoal(**work["goal"]))
     else:

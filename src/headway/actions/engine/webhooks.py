@@ -14,14 +14,14 @@ from headway.actions.goals import goals
 from headway.actions.installation import halts
 from headway.actions.runs import jobs, notices
 from headway.actions.runs.notices import NoticeSubject
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger import text
 from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import Invalid, NotFound, QuotaExceeded
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
+from headway.ledger.limits import Limits
 from headway.ledger.parsing.addresses import parse_url
-from headway.ledger.run import Limits
 from headway.ledger.webhook import (
     JOB_KIND,
     KEY_PREFIX,
@@ -38,6 +38,7 @@ from headway.ledger.webhook import (
 from headway.outbound import check_receiver
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import usage as usage_store
 from headway.storage.stores import webhooks as webhook_store
 from headway.storage.stores.webhooks import StoredSecret
 from headway.storage.transaction import Transaction
@@ -72,7 +73,7 @@ def create_webhook(tx: Transaction, tenant_id: int, new: NewWebhook, hosts: tupl
     """Subscribe an address to the events from now on. The secret is returned here and never again."""
     quotas.check_storage(tx, tenant_id)
     quota = tx.meter.quotas.webhooks
-    if webhook_store.count_webhooks(tx, tenant_id) >= quota:
+    if usage_store.count_webhooks(tx, tenant_id) >= quota:
         advice = quotas.ADVICE.format("Delete one that is no longer needed.", "webhooks")
         raise QuotaExceeded(f"This tenant has {quota:,} webhooks, which is its quota. {advice}")
     check_receiver(new.url, hosts)
@@ -101,7 +102,7 @@ def create_webhook(tx: Transaction, tenant_id: int, new: NewWebhook, hosts: tupl
 def check_scope(tx: Transaction, tenant_id: int, conversation_id: int, goal_id: int) -> None:
     """Raise NotFound if the filter names a conversation or a goal that the tenant does not have."""
     if conversation_id:
-        conversations.get_conversation(tx, tenant_id, conversation_id)
+        finding.get_conversation(tx, tenant_id, conversation_id)
     if goal_id:
         goals.get_goal(tx, tenant_id, goal_id)
 

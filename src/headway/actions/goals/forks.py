@@ -11,7 +11,7 @@ from headway.ledger.check import Proof
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.events import encode_json, restore_texts
 from headway.ledger.goal import Goal, JournalEntry, SubGoal
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import events as event_store
 from headway.storage.stores import forks as fork_store

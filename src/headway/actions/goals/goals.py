@@ -25,7 +25,9 @@ from headway.ledger.goal import (
     normalize_description,
 )
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Run, RunEnd, RunStatus, to_dollars
+from headway.ledger.limits import Limits
+from headway.ledger.money import to_dollars
+from headway.ledger.run import Run, RunEnd, RunStatus
 from headway.ledger.todo import UNSET, Unset
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store

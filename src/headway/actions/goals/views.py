@@ -11,10 +11,11 @@ from headway.actions.runs import jobs, runs, sub_goals, waiting
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
-from headway.ledger.goal import Goal, GoalFilter, GoalLimits, GoalSort, JournalEntry, PauseKind, SubGoal, list_ready
+from headway.ledger.goal import Goal, GoalFilter, GoalSort, JournalEntry, PauseKind, SubGoal, list_ready
 from headway.ledger.graph_layout import compute_legible_layout
 from headway.ledger.job import LEASE_MS, NEVER
-from headway.ledger.run import to_dollars
+from headway.ledger.limits import GoalLimits
+from headway.ledger.money import to_dollars
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store

@@ -1,9 +1,10 @@
 """Rules: what must hold before an assistant in a folder may stop."""
 
 from headway.actions.access import audit, quotas
-from headway.ledger.check import Check, decode_checks, encode_checks, parse_checks
+from headway.ledger.check import Check, decode_checks, encode_checks
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.guard import GuardRule
+from headway.ledger.parsing.checks import parse_checks
 from headway.ledger.text import SUBJECT_LIMIT, check_text
 from headway.storage.stores import guard_rules as rule_store
 from headway.storage.transaction import Transaction

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID, uuid4, uuid5
 
-from headway.actions.todos import conversations, todos
+from headway.actions.todos import conversations, finding, todos
 from headway.actions.todos.turn_state import check_room, emit_queue_at_commit, lock_plan
 from headway.actions.turns import plan
 from headway.actions.turns.plan import renumber
@@ -83,7 +83,7 @@ def mirror(
         return None
     tx.agent, tx.actor = AgentRights(lambda: ""), session.client
     turn = ensure_plan(tx, tenant_id, session)
-    conversation = conversations.get_conversation(tx, tenant_id, turn.conversation_id)
+    conversation = finding.get_conversation(tx, tenant_id, turn.conversation_id)
     known = list_known(tx, tenant_id, conversation.id)
     matches = match_items(conversation, session, known, items)
     new_items = [item for place, item in enumerate(items) if place not in matches and item.subject]

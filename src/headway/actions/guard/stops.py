@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from headway.actions.guard import sessions
-from headway.actions.todos import conversations, proof, todos
+from headway.actions.todos import finding, proof, todos
 from headway.actions.todos.turn_state import emit_queue_at_commit, lock_plan
 from headway.actions.turns.plan import renumber
 from headway.ledger.check import decode_checks, describe_check
@@ -76,7 +76,7 @@ def decide_stop(
 ) -> StopRuling:
     """Decide whether the agent of a turn may stop, and store the refusal. Raises ChecksRequired until the transaction has the
     results of the checks that matter. `not_run` says of todos why their checks may not run."""
-    turn = conversations.lock_turn(tx, tenant_id, turn_id)
+    turn = finding.lock_turn(tx, tenant_id, turn_id)
     if run_store.find_by_turn(tx, tenant_id, turn_id) is not None:
         raise Conflict(f"Headway's own agent answers turn {turn_id} and decides itself when it ends.")
     if turn.ended:
@@ -90,7 +90,7 @@ def decide_stop(
         if turn.refusals:
             conversation_store.save_refusal(tx, tenant_id, turn_id, 0, 0)
         return StopRuling(may_stop=True)
-    client = conversations.get_conversation(tx, tenant_id, turn.conversation_id).client
+    client = finding.get_conversation(tx, tenant_id, turn.conversation_id).client
     title = AssistantSession(client, "", "").title or "the agent"
     if is_question(stop.answer):
         return StopRuling(
@@ -112,7 +112,7 @@ def decide_stop(
 
 def list_checked(tx: Transaction, tenant_id: int, turn: Turn) -> list[Todo]:
     """List the items whose checks decide: the open ones, and the rules, which must hold at every stop."""
-    folder = conversations.get_conversation(tx, tenant_id, turn.conversation_id).folder
+    folder = finding.get_conversation(tx, tenant_id, turn.conversation_id).folder
     standing = {name_rule_item(turn, rule) for rule in rule_store.list_rules(tx, tenant_id, folder)} if folder else set()
     _, rows = lock_plan(tx, tenant_id, turn.id)
     return [row for row in rows if row.checks and (not row.ended or (row.uuid in standing and row.status == "completed"))]

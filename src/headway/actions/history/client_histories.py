@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 from headway.actions.inspection import forks
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.ledger import text
 from headway.ledger.events import to_json
 from headway.ledger.tenancy import Conversation, Turn
@@ -53,13 +53,13 @@ def find_place(tx: Transaction, tenant_id: int, name: ConversationName, history:
     if name.reference or name.key:
         conversation = find_named(tx, tenant_id, name)
         last_turn_id = conversation_store.find_last_turn(tx, tenant_id, conversation.id)
-        return ClientPlace(conversation, conversations.get_turn(tx, tenant_id, last_turn_id) if last_turn_id else None)
-    turn = conversations.get_turn(tx, tenant_id, name.turn_id) if name.turn_id else find_turn(tx, tenant_id, history)
+        return ClientPlace(conversation, finding.get_turn(tx, tenant_id, last_turn_id) if last_turn_id else None)
+    turn = finding.get_turn(tx, tenant_id, name.turn_id) if name.turn_id else find_turn(tx, tenant_id, history)
     if turn is None:
         return ClientPlace(conversations.add_conversation(tx, tenant_id), None)
     next_turn_id = conversation_store.find_next_turn(tx, tenant_id, turn)
     if next_turn_id is None:
-        return ClientPlace(conversations.get_conversation(tx, tenant_id, turn.conversation_id), turn)
+        return ClientPlace(finding.get_conversation(tx, tenant_id, turn.conversation_id), turn)
     return ClientPlace(forks.copy_before(tx, tenant_id, next_turn_id), turn)
 
 
@@ -69,7 +69,7 @@ def find_named(tx: Transaction, tenant_id: int, name: ConversationName) -> Conve
         return conversations.get_or_create(tx, tenant_id, name.key)
     number = name.reference.removeprefix("#")
     if (number.isascii() and number.isdigit()) or conversation_store.find_by_key(tx, tenant_id, name.reference):
-        return conversations.resolve(tx, tenant_id, name.reference)
+        return finding.resolve(tx, tenant_id, name.reference)
     return conversations.get_or_create(tx, tenant_id, name.reference)
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.actions.todos import conversations
-from headway.actions.turns import views
+from headway.actions.todos import conversations, finding, todo_lists
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.tenancy import Conversation
 from headway.ledger.text import MAX_INTEGER
@@ -45,7 +44,7 @@ class ConversationPage(NamedTuple):
 def list_conversations(
     tx: Transaction, tenant_id: int, selection: ConversationFilter, limit: int = 50, cursor: str | None = None
 ) -> ConversationPage:
-    limit, words = views.check_limit(limit), parse_words(selection.query)
+    limit, words = todo_lists.check_limit(limit), parse_words(selection.query)
     if selection.sort == "activity" and not words and not selection.before:
         rows = conversation_store.list_by_activity(tx, tenant_id, LAST_USED.decode(cursor), limit + 1)
         following = LAST_USED.encode_next(rows, limit, lambda row: (row.updated_at, row.id))
@@ -59,7 +58,7 @@ def list_conversations(
 
 def list_by_key(tx: Transaction, tenant_id: int, key: str) -> ConversationPage:
     """List the conversation with this key, if there is one."""
-    found = conversations.find_by_key(tx, tenant_id, key)
+    found = finding.find_by_key(tx, tenant_id, key)
     return ConversationPage([conversations.show_conversation(tx, tenant_id, found.id)] if found else [], None)
 
 

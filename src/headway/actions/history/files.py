@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from headway.actions.goals import goals
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger import file_versions, text
 from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import NotFound
 from headway.ledger.file_versions import (
     CONTENT_LIMIT,
-    PATH_LIMIT,
     FileOrigin,
     FileSelection,
     FileVersion,
@@ -20,6 +19,7 @@ from headway.ledger.file_versions import (
     build_file_id,
     describe_data,
 )
+from headway.ledger.parsing.paths import PATH_LIMIT
 from headway.ledger.tenancy import format_size
 from headway.ledger.wording import has_all_words, parse_words
 from headway.storage.stores import files
@@ -88,9 +88,9 @@ def check_selection(tx: Transaction, tenant_id: int, selection: FileSelection) -
     if selection.role:
         text.check_name(selection.role, "role")
     if selection.conversation_id:
-        conversations.get_conversation(tx, tenant_id, selection.conversation_id)
+        finding.get_conversation(tx, tenant_id, selection.conversation_id)
     if selection.turn_id:
-        conversations.get_turn(tx, tenant_id, selection.turn_id)
+        finding.get_turn(tx, tenant_id, selection.turn_id)
     if selection.goal_id:
         goals.get_goal(tx, tenant_id, selection.goal_id)
     if not selection.sub_goal_id:

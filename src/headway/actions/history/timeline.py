@@ -4,12 +4,12 @@ import json
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.todos.turn_state import load_queue_state
 from headway.actions.turns import turns
 from headway.actions.turns.live_text import LiveText
 from headway.ledger.events import LoggedEvent, restore_texts
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
@@ -62,7 +62,7 @@ def list_old_messages(
 def show_timeline(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineView) -> dict[str, Any]:
     """Return the last entries before a sequence number, oldest first. `seq` is the current end of the log: a reader that follows
     the log from there misses nothing and gets nothing twice."""
-    conversations.get_conversation(tx, tenant_id, conversation_id)
+    finding.get_conversation(tx, tenant_id, conversation_id)
     events = event_store.list_by_kinds(tx, tenant_id, conversation_id, TIMELINE_KINDS, view.before, view.limit)
     bounds = event_store.get_bounds(tx, tenant_id)
     entries = [build_entry(tx, tenant_id, event) for event in events]

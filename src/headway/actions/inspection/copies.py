@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from headway.actions.todos import conversations, todos
+from headway.actions.todos import finding, todos
 from headway.actions.todos.turn_state import emit_queue_at_commit
 from headway.actions.turns import turns
 from headway.ledger.check import encode_checks
 from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event, restore_texts, to_json
 from headway.ledger.parsing.todo_fields import parse_fields
+from headway.ledger.plan_digest import PlanDigest, compute_plan_digest
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import Draft, PlanDigest, Todo, compute_plan_digest
+from headway.ledger.todo import Draft, Todo
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import files as attachment_store
 from headway.storage.stores import forks as fork_store
@@ -150,7 +151,7 @@ class ConversationCopy:
             self.emit_copies(earlier, run, by_turn.get(earlier.turn_id or "", []))
 
     def copy_ended_turn(self, earlier: Run) -> Run:
-        turn = conversations.get_turn(self.tx, self.tenant_id, earlier.turn_id or "")
+        turn = finding.get_turn(self.tx, self.tenant_id, earlier.turn_id or "")
         turn_id = str(uuid4())
         conversation_store.insert_turn(
             self.tx, self.tenant_id, turn._replace(id=turn_id, conversation_id=self.conversation_id, waiting=0)

@@ -9,12 +9,13 @@ from headway.actions.inspection.copies import ConversationCopy
 from headway.actions.inspection.steps import Steps, TurnStep, load_steps
 from headway.actions.installation import halts
 from headway.actions.runs import jobs
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import steering, turns
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.events import TURN_ENDS, LoggedEvent
-from headway.ledger.run import Limits, Run
+from headway.ledger.limits import Limits
+from headway.ledger.run import Run
 from headway.ledger.tenancy import Conversation, Turn
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import conversations as conversation_store
@@ -133,7 +134,7 @@ def fork_turn(tx: Transaction, tenant_id: int, turn_id: str, request: ForkReques
     if request.message and not text.check_text(request.message, "message").strip():
         raise Invalid("message must not be blank.")
     point = find_point(tx, turn, source, load_steps(tx, source), request.at)
-    original = conversations.get_conversation(tx, tenant_id, turn.conversation_id)
+    original = finding.get_conversation(tx, tenant_id, turn.conversation_id)
     title = f"{original.title[: text.SUBJECT_LIMIT - 40]} (fork at step {request.at})".strip()
     conversation = conversations.add_conversation(tx, tenant_id, title)
     if original.folder:
@@ -161,14 +162,14 @@ def inherit(request: ForkRequest, source: Run) -> ForkRequest:
 
 def lock_source(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[Turn, Run]:
     """Lock the job of a turn, so that its steps wait, and return the turn and its run."""
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    turn = finding.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn.id)
     if run is None:
         raise Conflict(f"Turn {turn.id} is driven by an agent loop outside Headway, so its steps are not recorded.")
     job_store.find_locked_job(tx, tenant_id, run.id)
     locked = run_store.find_run(tx, tenant_id, run.id)
     assert locked is not None
-    return conversations.get_turn(tx, tenant_id, turn.id), locked
+    return finding.get_turn(tx, tenant_id, turn.id), locked
 
 
 def insert_fork(tx: Transaction, turn: Turn, source: Run, conversation_id: int, request: ForkRequest) -> Run:
@@ -229,7 +230,7 @@ def make_run_id(source_id: str) -> str:
 def copy_before(tx: Transaction, tenant_id: int, turn_id: str) -> Conversation:
     """Copy a conversation as it was before one of its turns: the earlier turns, and the todos and notes of that time."""
     turn, source = lock_source(tx, tenant_id, turn_id)
-    original = conversations.get_conversation(tx, tenant_id, turn.conversation_id)
+    original = finding.get_conversation(tx, tenant_id, turn.conversation_id)
     first_seq = event_store.find_turn_start(tx, tenant_id, original.id, turn.id)
     if not first_seq:
         raise Conflict(f"The history before turn {turn.id} was deleted because of its age (HEADWAY_RETENTION).")
@@ -247,7 +248,7 @@ def fork_conversation(tx: Transaction, tenant_id: int, conversation_id: int, req
     A user's message that began a turn is sent again, as it is or as `request.message`. An agent's message is written again: the
     step that wrote it is the first that is not copied.
     """
-    conversations.get_conversation(tx, tenant_id, conversation_id)
+    finding.get_conversation(tx, tenant_id, conversation_id)
     message = conversation_store.find_message(tx, tenant_id, conversation_id, request.at)
     if message is None:
         raise NotFound(f"Conversation {conversation_id} has no message {request.at}.")

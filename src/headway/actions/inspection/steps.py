@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from headway.actions.installation import spending
 from headway.actions.runs import jobs, runs
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger.run import Run
 from headway.ledger.tenancy import Turn
 from headway.ledger.todo import Todo
@@ -127,7 +127,7 @@ def list_steps(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, 
 
 
 def load_side(tx: Transaction, tenant_id: int, turn_id: str) -> Side:
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    turn = finding.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn.id)
     plan = todo_store.list_by_turn(tx, tenant_id, turn.id)
     numbers = {todo.id: place for place, todo in enumerate(plan)}

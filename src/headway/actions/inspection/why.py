@@ -18,7 +18,7 @@ from headway.actions.inspection.sentences import (
 )
 from headway.actions.installation import halts
 from headway.actions.runs import jobs, waiting
-from headway.actions.todos import claims, conversations, todos
+from headway.actions.todos import claims, finding, todos
 from headway.actions.turns import turns
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.events import restore_texts
@@ -329,7 +329,7 @@ def explain(tx: Transaction, tenant_id: int, kind: WhyKind, reference: str, limi
             todo = todos.get_todo(tx, tenant_id, parse_number(kind, reference))
             lines, end = explain_todo(tx, tenant_id, todo), describe_todo(tx, tenant_id, todo)
         case "turn":
-            turn = conversations.get_turn(tx, tenant_id, reference)
+            turn = finding.get_turn(tx, tenant_id, reference)
             lines, end = explain_turn(tx, tenant_id, turn), describe_turn(tx, tenant_id, turn)
         case "goal":
             goal_id = parse_number(kind, reference)
@@ -475,7 +475,7 @@ def explain_job(tx: Transaction, tenant_id: int, job: Job) -> list[WhyLine]:
     if run and run.is_main and run.goal_id is not None:
         lines += explain_goal(tx, tenant_id, run.goal_id)
     elif run and run.turn_id is not None:
-        turn = conversations.get_turn(tx, tenant_id, run.turn_id)
+        turn = finding.get_turn(tx, tenant_id, run.turn_id)
         lines += [line for line in explain_turn(tx, tenant_id, turn) if run.answers_turn or run.id in line.text]
     else:
         lines += list_halts(tx, tenant_id, job.created_at, job.updated_at if job.over else tx.now)

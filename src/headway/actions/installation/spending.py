@@ -10,7 +10,8 @@ from headway.actions.access import audit
 from headway.ledger.errors import OperatorOnly
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import NEVER
-from headway.ledger.run import Run, SpendingGroup, to_dollars
+from headway.ledger.money import to_dollars
+from headway.ledger.run import Run, SpendingGroup
 from headway.ledger.text import to_one_line
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store

@@ -4,20 +4,20 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from headway.actions.access import audit, cells, quotas, tokens
+from headway.actions.access import audit, cells, local_tenant, quotas, tokens
 from headway.actions.access.tokens import NewToken
 from headway.actions.installation import spending
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, NameTaken, NotFound, TenantMoving
 from headway.ledger.events import to_json
-from headway.ledger.run import to_dollars
+from headway.ledger.money import to_dollars
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
 from headway.storage.stores import audit as audit_store
 from headway.storage.stores import cells as move_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import retention as retention_store
-from headway.storage.stores import spending as usage_store
+from headway.storage.stores import spending as spending_store
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.stores.retention import OWNERS_PER_QUERY, Batch
 from headway.storage.stores.spending import TenantUsage
@@ -74,7 +74,7 @@ def list_tenants(tx: Transaction, budget: int, limit: int, cursor: str | None = 
     """List a page of all tenants with what each uses, oldest first. Only those who run the installation may see it."""
     (after,) = CURSORS.decode(cursor)
     tx.enter_all_tenants()
-    rows = usage_store.list_tenants(tx, after, limit + 1)
+    rows = spending_store.list_tenants(tx, after, limit + 1)
     return {
         "tenants": [describe_tenant(tx, row, budget) for row in rows[:limit]],
         "quotas": quotas.describe_quotas(tx),
@@ -93,18 +93,9 @@ def describe_tenant(tx: Transaction, row: TenantUsage, budget: int) -> dict[str,
     }
 
 
-def find_local(tx: Transaction) -> Tenant | None:
-    """Return the tenant that local commands use, if it exists yet."""
-    return tenant_store.find_by_name(tx, LOCAL_TENANT)
-
-
-def ensure_local(tx: Transaction) -> Tenant:
-    return find_local(tx) or tenant_store.insert_tenant(tx, LOCAL_TENANT) or get_by_name(tx, LOCAL_TENANT)
-
-
 def resolve(tx: Transaction, name: str) -> Tenant:
     """Return the tenant with this name. The local tenant is created on demand."""
-    return ensure_local(tx) if name == LOCAL_TENANT else get_by_name(tx, name)
+    return local_tenant.ensure_local(tx) if name == LOCAL_TENANT else get_by_name(tx, name)
 
 
 def remove_tenant(tx: Transaction, name: str) -> list[tuple[str, int]]:

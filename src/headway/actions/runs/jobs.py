@@ -11,11 +11,11 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import LEASE_MS, MAX_ATTEMPTS, NEVER, Job, JobState, compute_backoff_ms
-from headway.ledger.run import Limits
+from headway.ledger.limits import Limits
 from headway.ledger.webhook import JOB_KIND as WEBHOOK_KIND
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
-from headway.storage.stores import spending as usage_store
+from headway.storage.stores import spending as spending_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
@@ -160,7 +160,7 @@ def count_live_workers(tx: Transaction) -> int:
 
 def count_all(tx: Transaction) -> tuple[int, int]:
     """Count the jobs of all tenants: those that are due, and those that run."""
-    return usage_store.count_all_jobs(tx)
+    return spending_store.count_all_jobs(tx)
 
 
 class QueueTotals(NamedTuple):
@@ -176,9 +176,9 @@ class QueueTotals(NamedTuple):
 def measure_queue(tx: Transaction) -> QueueTotals:
     """Measure the queue of all tenants, for the operator."""
     due, running = count_all(tx)
-    oldest = usage_store.find_oldest_due(tx)
+    oldest = spending_store.find_oldest_due(tx)
     waited_s = max(0, tx.now + tx.drift - oldest) / 1000 if oldest else 0.0
-    return QueueTotals(due, running, usage_store.count_all_dead_jobs(tx), waited_s, count_live_workers(tx))
+    return QueueTotals(due, running, spending_store.count_all_dead_jobs(tx), waited_s, count_live_workers(tx))
 
 
 def has_orphans(tx: Transaction) -> bool:

@@ -11,7 +11,8 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json, list_unchanged_texts, omit_texts
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
-from headway.ledger.run import Run, RunEnd, to_dollars
+from headway.ledger.money import to_dollars
+from headway.ledger.run import Run, RunEnd
 from headway.ledger.todo import Todo
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store

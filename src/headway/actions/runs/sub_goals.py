@@ -5,7 +5,8 @@ from typing import Any
 from headway.ledger.check import decode_checks
 from headway.ledger.events import Event, encode_json, join_json, list_unchanged_texts, omit_texts, to_json
 from headway.ledger.goal import Divergence, Goal, JournalEntry, SubGoal, SubGoalStatus
-from headway.ledger.run import Run, to_dollars
+from headway.ledger.money import to_dollars
+from headway.ledger.run import Run
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.goals import NewJournalEntry

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions.todos import conversations, todos
+from headway.actions.todos import finding, todos
 from headway.ledger import text
 from headway.ledger.errors import Invalid, LeaseLost
 from headway.ledger.events import build_todo_event
@@ -35,7 +35,7 @@ def claim(
     agent_id = text.check_name(agent_id, "agent_id")
     expires_at = tx.now + to_lease_ms(lease_s)
     if conversation_id:
-        conversations.get_conversation(tx, tenant_id, conversation_id)
+        finding.get_conversation(tx, tenant_id, conversation_id)
     todo_id = find_next_todo(tx, tenant_id, conversation_id)
     if todo_id is None:
         return None

@@ -4,7 +4,7 @@ from typing import Final, Literal
 from uuid import uuid4
 
 from headway.actions.access import quotas
-from headway.actions.todos import proof
+from headway.actions.todos import finding, proof
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NameTaken, NotFound, TurnRunning
 from headway.ledger.events import Event, encode_json
@@ -13,7 +13,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import receipts as receipt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Transaction
 
 RESTORE_MS: Final = RESTORE_DAYS * DAY_MS
 
@@ -39,10 +39,6 @@ def get_or_create(tx: Transaction, tenant_id: int, key: str, title: str = "") ->
     return conversation
 
 
-def find_by_key(tx: Transaction, tenant_id: int, key: str) -> Conversation | None:
-    return conversation_store.find_by_key(tx, tenant_id, text.check_name(key, "key"))
-
-
 def open_in_folder(tx: Transaction, tenant_id: int, folder: str, key: str | None = None) -> Conversation:
     """Return a new conversation, or the one with this key, whose agents work in a folder of this machine from now on."""
     conversation = (
@@ -56,52 +52,17 @@ def open_in_folder(tx: Transaction, tenant_id: int, folder: str, key: str | None
     return conversation._replace(folder=folder)
 
 
-def get_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
-    return check_found(conversation_store.find_conversation(tx, tenant_id, conversation_id), conversation_id)
-
-
-def check_found(conversation: Conversation | None, conversation_id: int) -> Conversation:
-    if conversation is None:
-        raise NotFound(f"No conversation {conversation_id}.")
-    return conversation
-
-
 def show_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
     """Return a conversation with the state of its unfinished turn."""
-    return check_found(conversation_store.find_with_state(tx, tenant_id, conversation_id), conversation_id)
-
-
-def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
-    """Find a conversation by id (2 or #2) or by key. A reference that is the id of one conversation and the key of another is
-    rejected as ambiguous; a key that matches no id today may match one tomorrow."""
-    reference = text.check_text(reference, "conversation")
-    number = reference.removeprefix("#")
-    by_id = conversation_store.find_conversation(tx, tenant_id, int(number)) if is_id(reference) and len(number) < 19 else None
-    by_key = conversation_store.find_by_key(tx, tenant_id, reference)
-    if by_id and by_key and by_id.id != by_key.id:
-        sign = "" if reference.startswith("#") else "#"
-        raise Invalid(
-            f"{reference!r} is ambiguous: it is the id of conversation {by_id.id} and the key of conversation {by_key.id}. "
-            f"Write {sign}{by_id.id} or {sign}{by_key.id}."
-        )
-    conversation = by_id or by_key
-    if conversation is None:
-        raise NotFound(f"No conversation {reference[:80]!r}.")
-    return conversation
-
-
-def is_id(reference: str) -> bool:
-    """Whether a reference has the form of an id: 2 or #2."""
-    number = reference.removeprefix("#")
-    return number.isascii() and number.isdigit()
+    return finding.check_found(conversation_store.find_with_state(tx, tenant_id, conversation_id), conversation_id)
 
 
 def resolve_or_create(tx: Transaction, tenant_id: int, reference: str, title: str = "") -> Conversation:
     """Find a conversation like `resolve`. A key that no conversation has is given to a new one; an unknown id is not found."""
     try:
-        return resolve(tx, tenant_id, reference)
+        return finding.resolve(tx, tenant_id, reference)
     except NotFound:
-        if is_id(reference):
+        if finding.is_id(reference):
             raise
         return get_or_create(tx, tenant_id, reference, title)
 
@@ -109,7 +70,7 @@ def resolve_or_create(tx: Transaction, tenant_id: int, reference: str, title: st
 def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:
     """Return the conversation with this id, or with this key (created if there is none), or a new one for None."""
     if isinstance(reference, int):
-        return get_conversation(tx, tenant_id, reference)
+        return finding.get_conversation(tx, tenant_id, reference)
     return add_conversation(tx, tenant_id) if reference is None else get_or_create(tx, tenant_id, reference)
 
 
@@ -168,23 +129,7 @@ def emit_conversation_changed(
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
     """Open a turn for an external agent loop: its plan can be written and drained, but Headway runs no agent."""
-    get_conversation(tx, tenant_id, conversation_id)
+    finding.get_conversation(tx, tenant_id, conversation_id)
     turn = Turn(str(uuid4()), conversation_id, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     return turn
-
-
-def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    return load_turn(tx.fetch(conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")))[0], turn_id)
-
-
-def lock_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    query = conversation_store.build_find_turn_locked(tx, tenant_id, text.check_text(turn_id, "turn_id"))
-    return load_turn(tx.fetch(query)[0], turn_id)
-
-
-def load_turn(rows: list[Row], turn_id: str) -> Turn:
-    """Return the turn that was found, or raise NotFound."""
-    if not rows:
-        raise NotFound(f"No turn {turn_id[:80]!r}.")
-    return Turn._make(rows[0])

@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
 from headway.actions.access import quotas
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.todos.todos import make_uuid
 from headway.actions.todos.turn_state import emit_queue_at_commit
 from headway.ledger import graph_layout, text
-from headway.ledger.check import Author, Check, encode_checks, parse_checks
+from headway.ledger.check import Author, Check, encode_checks
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
 from headway.ledger.parsing import checklist
+from headway.ledger.parsing.checks import parse_checks
 from headway.ledger.parsing.todo_fields import LATEST_SECOND, parse_fields, parse_words
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
@@ -75,7 +76,7 @@ def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> Export
     todos = sorted(list_todos_to_export(tx, tenant_id, selection), key=lambda todo: todo.id)
     numbers = {todo.id for todo in todos}
     conversation_rows = [
-        conversations.get_conversation(tx, tenant_id, conversation_id)
+        finding.get_conversation(tx, tenant_id, conversation_id)
         for conversation_id in sorted({todo.conversation_id for todo in todos} - {0})
     ]
     document = {

@@ -1,7 +1,5 @@
 """Receipts of checks, and what checks forbid: a todo that has checks is completed by a receipt."""
 
-from headway.actions.runs import notices
-from headway.actions.runs.notices import NoticeSubject
 from headway.ledger import text
 from headway.ledger.check import (
     AUTHOR_NAMES,
@@ -9,7 +7,6 @@ from headway.ledger.check import (
     ReceiptDraft,
     SubjectKind,
     decode_checks,
-    describe_check,
     describe_failures,
     find_higher,
     has_protected,
@@ -91,17 +88,6 @@ def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
             todo_store.update_todo(tx, tenant_id, todo, proven)
             tx.emit(build_todo_event(tenant_id, proven, "updated", todo))
     return list_newest_receipts(tx, tenant_id, "todo", todo_id, 1)[0]
-
-
-def verify_and_notify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
-    """Verify a todo while no person watches. The operator gets a notice when a completed one breaks, once."""
-    before = get_checked(tx, tenant_id, todo_id)
-    receipt = verify(tx, tenant_id, todo_id)
-    if before.proof != "broken" and get_checked(tx, tenant_id, todo_id).proof == "broken":
-        failures = ", ".join(describe_check(result["check"]) for result in receipt.as_json()["checks"] if not result["ok"])
-        content = f"Todo {todo_id} ({text.to_one_line(before.subject)[:100]}) no longer passes its checks: {failures}."
-        notices.notify(tx, tenant_id, "checks", content, NoticeSubject(before.conversation_id, before.turn_id))
-    return receipt
 
 
 def list_newest_receipts(

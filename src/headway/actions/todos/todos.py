@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.actions.access import audit, quotas
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.todos import proof as proof_todo
 from headway.actions.todos.turn_state import check_room, count_open_items, emit_queue_at_commit
 from headway.ledger import graph_layout
 from headway.ledger.check import Author, decode_checks
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import build_moves_event, build_todo_event
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.todo import (
     UNSET,
@@ -24,7 +25,6 @@ from headway.ledger.todo import (
     check_not_already_ended,
     check_position,
     refuse_start_of_ended,
-    write_checks,
 )
 from headway.storage.stores import leases as lease_store
 from headway.storage.stores import todo_pages
@@ -290,13 +290,13 @@ def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tu
 def resolve_list(tx: Transaction, tenant_id: int, draft: Draft, count: int = 1) -> Draft:
     """Check that the draft's conversation and turn exist in this tenant and belong together. A turn determines the conversation."""
     if draft.turn_id is not None:
-        owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
+        owner = finding.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if draft.conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
         check_room(count_open_items(tx, tenant_id, draft.turn_id), count)
         return draft._replace(conversation_id=owner)
     if draft.conversation_id != TENANT_WIDE:
-        conversations.get_conversation(tx, tenant_id, draft.conversation_id)
+        finding.get_conversation(tx, tenant_id, draft.conversation_id)
     return draft
 
 

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, NamedTuple
 
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.events import Event, encode_json
@@ -32,7 +32,7 @@ def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
     turns, rows = tx.fetch(
         conversation_store.build_find_turn_locked(tx, tenant_id, turn_id), todo_store.build_lock_by_turn(tx, tenant_id, turn_id)
     )
-    conversation_id = conversations.load_turn(turns, turn_id).conversation_id
+    conversation_id = finding.load_turn(turns, turn_id).conversation_id
     return LockedPlan(conversation_id, [todo_store.TODOS.load(row) for row in rows])
 
 

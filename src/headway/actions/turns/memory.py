@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from headway.actions.access import quotas
 from headway.actions.runs import runs
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Invalid, NotFound
@@ -118,7 +118,7 @@ def list_notes(
 
 def check_selection(tx: Transaction, tenant_id: int, selection: MemorySelection) -> MemorySelection:
     if selection.conversation_id:
-        conversations.get_conversation(tx, tenant_id, selection.conversation_id)
+        finding.get_conversation(tx, tenant_id, selection.conversation_id)
     return selection if selection.kind is None else selection._replace(kind=text.check_name(selection.kind, "kind"))
 
 
@@ -129,7 +129,7 @@ def get_note(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry:
 def add_note(tx: Transaction, tenant_id: int, new: NewMemory, person: str) -> MemoryEntry:
     """Store a person's note."""
     if new.conversation_id:
-        conversations.get_conversation(tx, tenant_id, new.conversation_id)
+        finding.get_conversation(tx, tenant_id, new.conversation_id)
     return insert_note_row(tx, tenant_id, new.conversation_id, new.text, new.kind, MemoryOrigin(person=person))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from headway.actions.access import quotas
 from headway.actions.runs import inbox, runs
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, TurnEnded
@@ -76,7 +76,7 @@ def read(tx: Transaction, run: Run) -> list[SteeringMessage]:
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str, limit: int) -> list[SteeringMessage]:
     """List the last messages that were sent to a running turn, oldest first."""
-    run = run_store.find_by_turn(tx, tenant_id, conversations.get_turn(tx, tenant_id, turn_id).id)
+    run = run_store.find_by_turn(tx, tenant_id, finding.get_turn(tx, tenant_id, turn_id).id)
     return message_store.list_steering(tx, run, limit) if run else []
 
 
@@ -87,7 +87,7 @@ def list_by_agent(tx: Transaction, tenant_id: int, run_id: str, limit: int) -> l
 
 def find_run(tx: Transaction, tenant_id: int, turn_id: str) -> Run:
     """Return the run that answers a turn."""
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    turn = finding.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn.id)
     if run is not None:
         return run

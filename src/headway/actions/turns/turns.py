@@ -8,14 +8,15 @@ from headway.actions.access import quotas
 from headway.actions.installation import halts, spending
 from headway.actions.installation.spending import Usage
 from headway.actions.runs import jobs, runs, waiting
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import plan
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Conflict, Invalid, NotFound, TurnRunning, TurnWaiting
 from headway.ledger.events import TURN_ENDS, Event, EventKind, encode_json
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
+from headway.ledger.limits import Limits
+from headway.ledger.run import Message, MessageKind, MessageRole, Run, TurnMode
 from headway.ledger.tenancy import Turn
 from headway.ledger.wording import make_title
 from headway.storage.stores import conversations as conversation_store
@@ -61,7 +62,7 @@ def start_turn(tx: Transaction, tenant_id: int, conversation_id: int, request: T
 
 def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> StartedTurn:
     halts.check(tx)
-    conversations.get_conversation(tx, tenant_id, conversation_id)
+    finding.get_conversation(tx, tenant_id, conversation_id)
     if not text.check_text(request.content, "content").strip():
         raise Invalid("content must not be blank. Say what the agent should do.")
     source = get_continued(tx, tenant_id, conversation_id, request.continues) if request.continues else None
@@ -121,7 +122,7 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
 
 
 def get_continued(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> Turn:
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    turn = finding.get_turn(tx, tenant_id, turn_id)
     if turn.conversation_id != conversation_id:
         raise Invalid(f"Turn {turn_id} belongs to conversation {turn.conversation_id}. Continue it there.")
     return turn
@@ -143,7 +144,7 @@ def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn
 
 def get_unfinished(tx: Transaction, tenant_id: int, conversation_id: int) -> str:
     """Return the id of the conversation's last turn, which has open todos to continue with."""
-    conversations.get_conversation(tx, tenant_id, conversation_id)
+    finding.get_conversation(tx, tenant_id, conversation_id)
     turn_id = conversation_store.find_last_turn(tx, tenant_id, conversation_id)
     if turn_id is None or not list_incomplete(tx, tenant_id, turn_id):
         raise Conflict("The last turn of this conversation has no open todos to continue with.")
@@ -204,10 +205,10 @@ def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
     if find_running(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
-    conversations.get_conversation(tx, run.tenant_id, run.conversation_id)  # it may have been deleted
+    finding.get_conversation(tx, run.tenant_id, run.conversation_id)  # it may have been deleted
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save_run(tx, run)
-    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
+    turn = finding.get_turn(tx, run.tenant_id, run.turn_id or "")
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running", outcome=None, ended_at=0))
     emit_event(tx, run, "turn_resumed", {})
     conversations.emit_conversation_changed(tx, run.tenant_id, run.conversation_id, "state", "running")
@@ -217,7 +218,7 @@ def revive(tx: Transaction, run: Run) -> None:
 
 
 def pause(tx: Transaction, run: Run, reason: str) -> None:
-    turn = conversations.lock_turn(tx, run.tenant_id, run.turn_id or "")
+    turn = finding.lock_turn(tx, run.tenant_id, run.turn_id or "")
     if turn.status == "running":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="paused"))
         emit_event(tx, run, "turn_paused", {"reason": reason})
@@ -225,7 +226,7 @@ def pause(tx: Transaction, run: Run, reason: str) -> None:
 
 
 def resume(tx: Transaction, run: Run) -> None:
-    turn = conversations.lock_turn(tx, run.tenant_id, run.turn_id or "")
+    turn = finding.lock_turn(tx, run.tenant_id, run.turn_id or "")
     if turn.status == "paused":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
         emit_event(tx, run, "turn_resumed", {})
@@ -248,7 +249,7 @@ def find_id_by_run(tx: Transaction, tenant_id: int, run_id: str) -> str | None:
 
 def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
     """Return the conversation of a turn and the number of its first event."""
-    conversation_id = conversations.get_turn(tx, tenant_id, turn_id).conversation_id
+    conversation_id = finding.get_turn(tx, tenant_id, turn_id).conversation_id
     return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
 
 
@@ -262,7 +263,7 @@ class TurnPlace(NamedTuple):
 
 def find_turn_place(tx: Transaction, tenant_id: int, turn_id: str, after: int | None = None) -> TurnPlace:
     """Return where to read the events of a turn, from its start or after a number."""
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    turn = finding.get_turn(tx, tenant_id, turn_id)
     if after is None:
         after = max(0, event_store.find_turn_start(tx, tenant_id, turn.conversation_id, turn_id) - 1)
     end = event_store.find_turn_end(tx, tenant_id, turn.conversation_id, turn_id) if turn.ended else 0
@@ -277,7 +278,7 @@ def show_turn(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> 
         todo_store.build_list_open_by_turn(tenant_id, turn_id, INCOMPLETE_LIMIT),
         spending_store.build_list_turn(tenant_id, turn_id),
     )
-    turn = conversations.load_turn(turn_rows, turn_id)
+    turn = finding.load_turn(turn_rows, turn_id)
     run = Run._make(run_rows[0]) if run_rows else None
     return {
         "id": turn.id,
@@ -322,7 +323,7 @@ def list_messages(
     tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int = text.MAX_INTEGER
 ) -> list[Message]:
     """List the last messages with an id below `before`, oldest first."""
-    conversations.get_conversation(tx, tenant_id, conversation_id)
+    finding.get_conversation(tx, tenant_id, conversation_id)
     messages = conversation_store.list_message_page(tx, tenant_id, conversation_id, limit, before)
     infos = attachment_store.list_infos(tx, tenant_id, [message.turn_id for message in messages if message.role == "user"])
     if not infos:
@@ -335,7 +336,7 @@ def list_messages(
 
 def get_attachment(tx: Transaction, tenant_id: int, turn_id: str, n: int) -> Attachment:
     """Return an attachment of the turn's message, numbered from 1."""
-    conversations.get_turn(tx, tenant_id, turn_id)
+    finding.get_turn(tx, tenant_id, turn_id)
     attachment = attachment_store.find_attachment(tx, tenant_id, turn_id, n)
     if attachment is None:
         raise NotFound(f"The turn's message has no attachment {n}.")

@@ -27,21 +27,11 @@ from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault, list_program_paths
 from headway.agents.tools.toolbox import Result, Toolbox, call_in_transaction
 from headway.extras import requiring_extra
-from headway.ledger.check import (
-    DEFAULT_TIMEOUT_S,
-    DETAIL_LIMIT,
-    VERIFY_TODOS,
-    Check,
-    CheckResult,
-    ReceiptDraft,
-    SubjectKind,
-    find_folder_problem,
-    is_below,
-    split_command,
-)
+from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, VERIFY_TODOS, Check, CheckResult, ReceiptDraft, SubjectKind
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
-from headway.ledger.file_versions import split_path
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
+from headway.ledger.parsing.checks import find_folder_problem, is_below, split_command
+from headway.ledger.parsing.paths import split_path
 from headway.storage.stores.spending import ModelCall
 
 PROCESS_LIMIT: Final = 12

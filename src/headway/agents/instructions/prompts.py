@@ -10,9 +10,11 @@ from headway.agents.instructions.skills import Skill
 from headway.agents.transcripts.transcript import Facts, PlanItemFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.items.request_items import split_introduction
-from headway.ledger.run import ADDED_ITERATIONS, TurnMode
+from headway.ledger.limits import ADDED_ITERATIONS
+from headway.ledger.plan_digest import compute_plan_digest
+from headway.ledger.run import TurnMode
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
-from headway.ledger.todo import Todo, compute_plan_digest
+from headway.ledger.todo import Todo
 
 REQUEST_LIMIT = 2_000
 OPEN_LIMIT = 50

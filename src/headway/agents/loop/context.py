@@ -34,8 +34,8 @@ from headway.agents.transcripts.transcript import (
 )
 from headway.ledger.attachment import Attachment
 from headway.ledger.errors import SettingsError
-from headway.ledger.goal import GoalLimits
-from headway.ledger.run import Limits, Run, TurnMode
+from headway.ledger.limits import GoalLimits, Limits
+from headway.ledger.run import Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.storage.database import DatabaseAccess
 from headway.storage.retry import PatientView

@@ -66,8 +66,9 @@ from headway.agents.transcripts.history import to_messages
 from headway.agents.transcripts.transcript import TranscriptEntry, attach, build_runtime_message, build_user_message, get_text
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
+from headway.ledger.plan_digest import compute_plan_digest
 from headway.ledger.run import Effect, Run, RunEnd
-from headway.ledger.todo import Todo, compute_plan_digest
+from headway.ledger.todo import Todo
 from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction

@@ -25,8 +25,9 @@ from headway.ledger.errors import StorageError
 from headway.ledger.events import EventKind
 from headway.ledger.inbox import PersonRequest
 from headway.ledger.job import NEVER
+from headway.ledger.limits import ADDED_ITERATIONS
 from headway.ledger.parsing.writ_parser import ParsedText, parse
-from headway.ledger.run import ADDED_ITERATIONS, Effect, RunEnd, TurnOutcome
+from headway.ledger.run import Effect, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store

@@ -14,7 +14,8 @@ from genai_prices import Usage, calc_price
 from pydantic_ai.usage import RequestUsage
 
 from headway.ledger.errors import SettingsError
-from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL
+from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.ledger.tiers import REHEARSAL_MODEL
 
 # The price list's provider names, where they differ from those in model names.
 PROVIDERS: Final = {"openai-chat": "openai", "openai-responses": "openai", "google-gla": "google", "google-vertex": "google"}

@@ -17,9 +17,8 @@ from pydantic_ai.settings import ModelSettings
 from headway.agents.models.rehearsal.model import build_rehearsal_model
 from headway.extras import describe_remedy
 from headway.ledger.errors import MissingExtra, SettingsError
-from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
-from headway.ledger.tiers import TierParameters
+from headway.ledger.tiers import REHEARSAL_MODEL, TierParameters
 
 MESSAGE_LIMIT: Final = 500
 OWN_EXTRAS: Final = {"anthropic": "anthropic", "google": "google", "openai": "openai", "tiktoken": "openai"}  # by module

@@ -13,9 +13,8 @@ from headway.agents.models.prices import Prices
 from headway.agents.models.providers import get_address
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
-from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import Redactor
-from headway.ledger.tiers import Tier, TierParameters
+from headway.ledger.tiers import REHEARSAL_MODEL, Tier, TierParameters
 from headway.storage.stores.spending import ModelCall
 
 MAX_OUTPUT_TOKENS: Final = 512  # reasoning models think before they call a tool

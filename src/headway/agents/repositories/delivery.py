@@ -9,7 +9,8 @@ from headway.agents.repositories import worktrees
 from headway.agents.repositories.git import Git, GitFailed, open_git
 from headway.agents.repositories.places import find_place
 from headway.agents.repositories.worktrees import FILES_LIMIT, EmbeddedRepository, Worktree, list_files, render_diff
-from headway.ledger.run import Run, Sandbox
+from headway.ledger.limits import Sandbox
+from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
 
 CONFLICTS_SHOWN = 5

@@ -25,7 +25,7 @@ from headway.agents.tools.programs.processes import Launch, has_sandbox
 from headway.agents.tools.programs.sandbox import build_search_path
 from headway.agents.tools.programs.shell import find_program
 from headway.ledger.errors import HeadwayError, Invalid
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
 from headway.ledger.text import to_one_line
 
 OLDEST: Final = (2, 38)  # has `merge-tree --write-tree`

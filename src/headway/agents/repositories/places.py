@@ -12,7 +12,8 @@ from headway.actions.goals.goals import REPOSITORY_LIMIT, NewGoal
 from headway.agents.tools.files.folders import FOLDER_FLAGS, open_entry
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.run import ExactFolder, Run, Sandbox
+from headway.ledger.limits import ExactFolder, Sandbox
+from headway.ledger.run import Run
 
 LINK_LIMIT: Final = 10_000  # characters of a file that names a folder
 ALTERNATES_DEPTH: Final = 6  # git follows five

@@ -20,7 +20,7 @@ from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_too
 from headway.agents.tools.toolbox import Result, Tool, to_result
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.file_versions import WrittenFiles
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
 from headway.ledger.text import MAX_INTEGER, to_one_line
 from headway.storage.stores.memory import MemoryEntry
 from headway.storage.transaction import Transaction

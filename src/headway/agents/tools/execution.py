@@ -6,15 +6,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headway.actions.history import files
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.agents.instructions.roles import Role, Roles
 from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import Conflict
 from headway.ledger.file_versions import FileOrigin, WrittenFiles
-from headway.ledger.goal import GoalLimits
+from headway.ledger.limits import GoalLimits, Limits, Sandbox
 from headway.ledger.permission import PolicyCall
-from headway.ledger.run import Limits, Run, Sandbox
+from headway.ledger.run import Run
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import Redactor
@@ -70,7 +70,7 @@ def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
     """Resolve a scope. A turn implies its conversation; an unknown conversation, or another tenant's, is not found."""
     conversation_id = scope.conversation_id
     scope = scope._replace(agent_id=text.check_name(scope.agent_id, "agent_id"))
-    turn = None if scope.turn_id is None else conversations.get_turn(tx, scope.tenant_id, scope.turn_id)
+    turn = None if scope.turn_id is None else finding.get_turn(tx, scope.tenant_id, scope.turn_id)
     if turn is not None:
         owner = turn.conversation_id
         if conversation_id not in (TENANT_WIDE, owner):
@@ -78,7 +78,7 @@ def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
         conversation_id = owner
     if conversation_id == TENANT_WIDE:
         return ResolvedScope(scope, None)
-    conversation = conversations.get_conversation(tx, scope.tenant_id, conversation_id)
+    conversation = finding.get_conversation(tx, scope.tenant_id, conversation_id)
     return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid, turn, conversation.folder)
 
 

@@ -13,9 +13,9 @@ from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.goal import Goal
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
-from headway.ledger.todo import write_checks
 from headway.storage.transaction import Transaction
 
 REQUEST_LIMIT = 500  # characters of the user's request that a goal's evidence quotes

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headway.actions.todos import claims, references, todos
-from headway.actions.turns import views
+from headway.actions.todos import claims, references, todo_lists, todos
 from headway.agents.tools.arguments import (
     Arguments,
     Checks,
@@ -17,6 +16,7 @@ from headway.agents.tools.arguments import (
 )
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import Selection
 from headway.ledger.todo import (
     OPEN_STATUSES,
@@ -27,7 +27,6 @@ from headway.ledger.todo import (
     check_not_already_ended,
     parse_status,
     refuse_start_of_ended,
-    write_checks,
 )
 from headway.storage.transaction import Transaction
 
@@ -69,7 +68,7 @@ def todo_list(tx: Transaction, execution: Execution, arguments: TodoListArgument
         statuses = () if arguments.status == "all" else (parse_status(arguments.status),)
     list_id = find_list_id(execution)
     selection = arguments.choose(Selection(list_id, statuses=statuses, with_plans=list_id is not None), tx.now)
-    page = views.list_todos(tx, execution.scope.tenant_id, selection, arguments.limit, arguments.cursor)
+    page = todo_lists.list_todos(tx, execution.scope.tenant_id, selection, arguments.limit, arguments.cursor)
     return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
 
 
@@ -117,7 +116,7 @@ class TodoReadyArguments(Arguments):
 
 
 def todo_ready(tx: Transaction, execution: Execution, arguments: TodoReadyArguments) -> dict[str, Any]:
-    ready_todos = views.list_ready_todos(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
+    ready_todos = todo_lists.list_ready_todos(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
     return {"todos": [todo.as_json() for todo in ready_todos]}
 
 

@@ -20,7 +20,8 @@ from headway.agents.tools.arguments import (
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger import text
-from headway.ledger.todo import Todo, parse_status, write_checks
+from headway.ledger.parsing.checks import write_checks
+from headway.ledger.todo import Todo, parse_status
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 

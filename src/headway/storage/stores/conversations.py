@@ -21,13 +21,6 @@ STATE = """COALESCE((SELECT CASE WHEN turns.status = 'running' AND turns.waiting
     WHERE runs.tenant_id = conversations.tenant_id AND runs.conversation_id = conversations.id AND runs.turn_id IS NOT NULL
     AND runs.parent_run_id IS NULL AND runs.ended_at = 0), 'idle')"""
 SELECT_WITH_STATE = f"SELECT {CONVERSATIONS.selected}, {STATE} FROM conversations"
-# SQL: whether a row is not part of a deleted conversation.
-TODO_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todos.tenant_id
-    AND hidden.id = todos.conversation_id AND hidden.deleted_at <> 0)"""
-TODO_LIST_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todo_lists.tenant_id
-    AND hidden.id = todo_lists.conversation_id AND hidden.deleted_at <> 0)"""
-MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = memory_entries.tenant_id
-    AND hidden.id = memory_entries.conversation_id AND hidden.deleted_at <> 0)"""
 # SQL: the time of the use of a conversation that happens now. It is after the last use of every other one, even if that was in this
 # millisecond, or by a connection whose clock is a little ahead. Times that are further ahead were stored while the clock was wrong.
 USED_NOW = """(SELECT COALESCE(MAX(used.updated_at) + 1, ?) FROM conversations used

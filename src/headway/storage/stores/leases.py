@@ -2,7 +2,7 @@
 
 from headway.ledger.todo import Lease
 from headway.storage.columns import Columns
-from headway.storage.stores.conversations import TODO_IS_SHOWN
+from headway.storage.stores.todos import TODO_IS_SHOWN
 from headway.storage.transaction import Query, Row, Transaction
 
 LEASES = Columns(Lease)

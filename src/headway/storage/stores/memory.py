@@ -6,8 +6,11 @@ from headway.ledger.scope import TENANT_WIDE, MemorySelection
 from headway.ledger.text import count_bytes
 from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns
-from headway.storage.stores.conversations import MEMORY_IS_SHOWN
 from headway.storage.transaction import Row, Transaction
+
+# SQL: whether a note is not part of a deleted conversation.
+MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = memory_entries.tenant_id
+    AND hidden.id = memory_entries.conversation_id AND hidden.deleted_at <> 0)"""
 
 
 class MemoryOrigin(NamedTuple):

@@ -6,7 +6,7 @@ from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
 from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns
 from headway.storage.stores import events as event_store
-from headway.storage.stores.conversations import TODO_IS_SHOWN
+from headway.storage.stores.todos import TODO_IS_SHOWN
 from headway.storage.transaction import Transaction
 
 RECEIPTS = Columns(Receipt, ok=Column(decode=bool))

@@ -210,8 +210,7 @@ def load_totals(rows: list[Row]) -> list[SpendingTotal]:
     return [SpendingTotal(str(name), *(int(number) for number in numbers)) for name, *numbers in rows]
 
 
-# SQL for what a tenant uses. Stored bytes are counted in the row that numbers the tenant's events, which every change
-# updates.
+# SQL for what all tenants use, for the operator.
 
 
 class TenantUsage(NamedTuple):
@@ -251,23 +250,6 @@ def load_usage(has_pool: int | None, *row: Any) -> TenantUsage:
     return TenantUsage._make((TENANTS.load(tenant), *counts, POOLS.load(pool) if has_pool else Pool()))
 
 
-def get_stored_bytes(tx: Transaction, tenant_id: int) -> int:
-    """Return the running count. It is 0 until the first change since Headway counts."""
-    row = tx.one("SELECT bytes FROM id_ranges WHERE tenant_id = ? AND kind = 'events'", tenant_id)
-    return int(row[0] or 0) if row else 0
-
-
-def count_open_turns(tx: Transaction, tenant_id: int, limit: int) -> int:
-    """Count the turns that have not ended, up to a limit."""
-    row = tx.one(
-        """SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE tenant_id = ? AND turn_id IS NOT NULL AND parent_run_id IS NULL
-           AND ended_at = 0 LIMIT ?) unended""",
-        tenant_id,
-        limit,
-    )
-    return int(row[0]) if row else 0
-
-
 def count_all_jobs(tx: Transaction) -> tuple[int, int]:
     """Count the jobs of all tenants: those that are due, and those that run."""
     due = tx.one("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'delayed') AND due_at <= ?", tx.now + tx.drift)
@@ -303,11 +285,6 @@ def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
         limit,
     )
     return [(str(row[0]), load_job(tx, row[1:])) for row in rows]
-
-
-def count_running_jobs(tx: Transaction, tenant_id: int) -> int:
-    row = tx.one("SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND state = 'running'", tenant_id)
-    return int(row[0]) if row else 0
 
 
 # SQL for what model calls cost per day, by model, role and goal.

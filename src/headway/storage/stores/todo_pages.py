@@ -14,8 +14,7 @@ from headway.ledger.parsing.todo_fields import NO_DUE, SEPARATOR
 from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import ENDED_STATUSES, STATUSES, Status, Todo
 from headway.ledger.wording import has_all_words
-from headway.storage.stores.conversations import TODO_IS_SHOWN, TODO_LIST_IS_SHOWN
-from headway.storage.stores.todos import SELECT, TODOS
+from headway.storage.stores.todos import SELECT, TODO_IS_SHOWN, TODO_LIST_IS_SHOWN, TODOS
 from headway.storage.transaction import Transaction
 
 PAGE_CHARACTERS = 2_000_000  # of long texts; a page ends early rather than take long to read and to encode

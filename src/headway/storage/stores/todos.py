@@ -25,6 +25,11 @@ TODOS = Columns(
         decode=split_ids,
     ),
 )
+# SQL: whether a row is not part of a deleted conversation.
+TODO_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todos.tenant_id
+    AND hidden.id = todos.conversation_id AND hidden.deleted_at <> 0)"""
+TODO_LIST_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todo_lists.tenant_id
+    AND hidden.id = todo_lists.conversation_id AND hidden.deleted_at <> 0)"""
 SELECT = f"SELECT {TODOS.selected} FROM todos"
 UPDATE = f"UPDATE todos SET {TODOS.assignments} WHERE tenant_id = ? AND id = ?"
 

@@ -43,11 +43,6 @@ def list_webhook_page(tx: Transaction, tenant_id: int, limit: int, before: tuple
     return WEBHOOKS.all(tx, sql, tenant_id, *before, limit)
 
 
-def count_webhooks(tx: Transaction, tenant_id: int) -> int:
-    row = tx.one("SELECT COUNT(*) FROM webhooks WHERE tenant_id = ?", tenant_id)
-    return int(row[0]) if row else 0
-
-
 def save_webhook(tx: Transaction, webhook: Webhook) -> None:
     tx.run(UPDATE, *WEBHOOKS.dump_changed(webhook), webhook.tenant_id, webhook.id)
 

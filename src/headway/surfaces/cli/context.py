@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from headway import settings
+from headway.actions.access import local_tenant
 from headway.actions.installation import tenants
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger import text
 from headway.ledger.errors import (
     BadDocument,
@@ -125,7 +126,7 @@ class Invocation:
         with self.open_tenant(self.tenant) as (database, tenant):
             conversation_id = 0
             if self.conversation is not None:
-                conversation_id = database.read(lambda tx: conversations.resolve(tx, tenant.id, self.conversation or "")).id
+                conversation_id = database.read(lambda tx: finding.resolve(tx, tenant.id, self.conversation or "")).id
             yield TenantDatabase(database, Scope(tenant.id, conversation_id), limited=self.conversation is not None)
 
     def answer(self, document: dict[str, Any], draw: Callable[[], None]) -> None:
@@ -137,7 +138,7 @@ class Invocation:
 
 
 def get_local_tenant(database: DirectDatabase) -> Tenant:
-    return database.read(tenants.find_local) or database.write(tenants.ensure_local)
+    return database.read(local_tenant.find_local) or database.write(local_tenant.ensure_local)
 
 
 def act_as_sender(work: Work[T]) -> Work[T]:

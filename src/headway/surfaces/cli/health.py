@@ -19,9 +19,9 @@ from headway.extras import describe_missing, is_installed
 from headway.ledger.cells import Cell
 from headway.ledger.errors import HeadwayError, Invalid, ServerUnreachable, SettingsError
 from headway.ledger.job import Halt
+from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.permission import FILE_NAME, GLOBS, Rule
-from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL
-from headway.ledger.tiers import TIERS, Tier, TierParameters
+from headway.ledger.tiers import REHEARSAL_MODEL, TIERS, Tier, TierParameters
 from headway.settings import Settings, redact_database_url
 from headway.settings.redaction import build_redactor
 from headway.storage.direct import DirectDatabase, is_sqlite

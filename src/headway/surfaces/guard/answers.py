@@ -9,8 +9,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from headway import settings
+from headway.actions.access import local_tenant
 from headway.actions.guard import rules, sessions, stops
-from headway.actions.installation import halts, tenants
+from headway.actions.installation import halts
 from headway.ledger.check import Check, encode_checks
 from headway.ledger.errors import ChecksRequired
 from headway.ledger.guard import AssistantSession, MirroredItem, StopRequest, StopRuling
@@ -36,7 +37,7 @@ class GuardLedger:
 
     def __init__(self, database: ExistingDatabase) -> None:
         self.database = database
-        self.tenant_id = (database.read(tenants.find_local) or database.write(tenants.ensure_local)).id
+        self.tenant_id = (database.read(local_tenant.find_local) or database.write(local_tenant.ensure_local)).id
 
     def read(self, view: Callable[..., T], *arguments: object) -> T:
         return self.database.read(within_tenant(self.tenant_id, lambda tx: view(tx, self.tenant_id, *arguments)))

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from headway.actions.runs import inbox
 from headway.actions.runs.inbox import ApprovalDecision
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.events import to_json
 from headway.ledger.inbox import REQUEST_KINDS, PersonRequest, RequestKind
@@ -66,7 +66,7 @@ def apply_answers(call: RequestContext, tx: Transaction, tenant_id: int, key: st
 
 def get_item(tx: Transaction, tenant_id: int, key: str, answer: PersonAnswer) -> PersonRequest:
     item = inbox.get(tx, tenant_id, answer.id, answer.kind)
-    if item.turn_id is None or conversations.get_conversation(tx, tenant_id, item.conversation_id).key != key:
+    if item.turn_id is None or finding.get_conversation(tx, tenant_id, item.conversation_id).key != key:
         raise NotFound(f"No {answer.kind} #{answer.id} in this conversation.")
     return item
 
@@ -108,7 +108,7 @@ def encode_result(value: Any) -> str:
 def has_turn(tx: Transaction, tenant_id: int, key: str, turn_id: str) -> bool:
     """Whether the conversation with this key has this turn."""
     try:
-        turn = conversations.get_turn(tx, tenant_id, turn_id)
-        return conversations.get_conversation(tx, tenant_id, turn.conversation_id).key == key
+        turn = finding.get_turn(tx, tenant_id, turn_id)
+        return finding.get_conversation(tx, tenant_id, turn.conversation_id).key == key
     except (NotFound, Invalid):
         return False

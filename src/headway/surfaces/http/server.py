@@ -16,8 +16,7 @@ from typing import Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from headway.actions.access import cells, tokens
-from headway.actions.installation import tenants
+from headway.actions.access import cells, local_tenant, tokens
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.process.assembly import Headway
 from headway.settings import Settings
@@ -310,7 +309,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
 
 def create_bootstrap_token(settings: Settings) -> None:
     with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-        database.write(lambda tx: tokens.bootstrap(tx, tenants.ensure_local(tx).id, settings.bootstrap_token))
+        database.write(lambda tx: tokens.bootstrap(tx, local_tenant.ensure_local(tx).id, settings.bootstrap_token))
 
 
 def check_has_tokens(settings: Settings) -> None:

@@ -3,8 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from headway.actions.todos import todos
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists, todos
 from headway.ledger.errors import NotFound
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES
@@ -62,7 +61,7 @@ LISTS: Final = frozenset(("open", "ready"))
 def list_resources(tx: Transaction, scope: Scope, cursor: str | None = None) -> dict[str, Any]:
     """List a page of the resources: the lists, then each open todo. Raises BadCursor."""
     selection = Selection(scope.conversation_id or None, statuses=OPEN_STATUSES)
-    page = views.list_todos(tx, scope.tenant_id, selection, PAGE_LENGTH, cursor)
+    page = todo_lists.list_todos(tx, scope.tenant_id, selection, PAGE_LENGTH, cursor)
     resources = [*(() if cursor else RESOURCES), *(describe_todo_resource(todo.as_json()) for todo in page.todos)]
     return {"resources": resources, **({"nextCursor": page.next_cursor} if page.next_cursor else {})}
 
@@ -72,10 +71,10 @@ def load_resource(tx: Transaction, scope: Scope, uri: str) -> dict[str, Any]:
     name = find_name(uri)
     conversation_id = scope.conversation_id or None
     if name == "open":
-        page = views.list_todos(tx, scope.tenant_id, Selection(conversation_id, statuses=OPEN_STATUSES), 100)
+        page = todo_lists.list_todos(tx, scope.tenant_id, Selection(conversation_id, statuses=OPEN_STATUSES), 100)
         return compact_result({"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor})
     if name == "ready":
-        ready_todos = views.list_ready_todos(tx, scope.tenant_id, conversation_id, 100)
+        ready_todos = todo_lists.list_ready_todos(tx, scope.tenant_id, conversation_id, 100)
         return compact_result({"todos": [todo.as_json() for todo in ready_todos]})
     return compact_result({"todo": todos.get_todo(tx, scope.tenant_id, int(name)).as_json()})
 

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import plan as plan_turn
 from headway.agents.instructions.roles import READING_TOOLS
 from headway.agents.tools.execution import ResolvedScope, resolve_scope
@@ -62,7 +62,7 @@ def find_or_create_scope(tx: Transaction, caller: McpCaller, tool: Tool) -> Reso
 def find_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> ResolvedScope:
     """Return the scope if everything that it needs exists. Otherwise raise NotFound."""
     key = find_key(caller, tool)
-    conversation_id = conversations.resolve(tx, caller.tenant_id, key).id if key else TENANT_WIDE
+    conversation_id = finding.resolve(tx, caller.tenant_id, key).id if key else TENANT_WIDE
     turn_id = caller.turn_id
     if turn_id is None and needs_turn(tool):
         plan = plan_turn.find_open_plan(tx, caller.tenant_id, conversation_id)

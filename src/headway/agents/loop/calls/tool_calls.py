@@ -35,9 +35,10 @@ from headway.ledger.attachment import Attachment
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.job import NEVER
+from headway.ledger.plan_digest import digest_item
 from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.ledger.text import to_storable, to_storable_value
-from headway.ledger.todo import Todo, digest_item
+from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 
 MAX_ANNOUNCED: Final = 8  # calls in one answer that start work or notify people

@@ -34,7 +34,7 @@ from headway.agents.models.rehearsal.request import (
 )
 from headway.agents.tools.toolbox import to_result
 from headway.ledger.framing import format_inline
-from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.tiers import REHEARSAL_MODEL
 
 DISCLAIMER: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "

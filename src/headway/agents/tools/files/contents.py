@@ -24,7 +24,8 @@ from headway.agents.tools.files.folders import (
 )
 from headway.ledger import text
 from headway.ledger.errors import Conflict, HeadwayError, Invalid
-from headway.ledger.file_versions import CONTENT_LIMIT, WrittenFile, build_written, split_path
+from headway.ledger.file_versions import CONTENT_LIMIT, WrittenFile, build_written
+from headway.ledger.parsing.paths import split_path
 
 LINES_LIMIT: Final = 5_000  # lines that are compared with the first line of the text
 CANDIDATES: Final = 20

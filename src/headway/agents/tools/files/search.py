@@ -20,8 +20,8 @@ from headway.agents.tools.files.folders import (
     translate_errors,
 )
 from headway.ledger.errors import Invalid
-from headway.ledger.file_versions import split_path
 from headway.ledger.parsing.json_values import compile_expression, compile_glob, split_glob
+from headway.ledger.parsing.paths import split_path
 
 FILE_LIMIT: Final = 1_000_000  # bytes
 # Bytes that are matched in one call of the engine, which cannot be interrupted. No match spans two lines, so a block ends with a

@@ -11,15 +11,8 @@ from typing import Final, NamedTuple
 from headway.agents.tools.files.contents import read_entry
 from headway.agents.tools.files.folders import SKIPPED_FOLDERS, Entry, Walk, open_folder
 from headway.ledger.errors import HeadwayError
-from headway.ledger.file_versions import (
-    CALL_LIMIT,
-    CONTENT_LIMIT,
-    FILES_PER_CALL,
-    PATH_LIMIT,
-    WrittenFile,
-    WrittenFiles,
-    describe_data,
-)
+from headway.ledger.file_versions import CALL_LIMIT, CONTENT_LIMIT, FILES_PER_CALL, WrittenFile, WrittenFiles, describe_data
+from headway.ledger.parsing.paths import PATH_LIMIT
 
 ENTRIES_LIMIT: Final = 20_000  # files and folders of a workspace; a larger one is not compared
 

@@ -15,7 +15,7 @@ from typing import IO, Final, NamedTuple
 
 from headway.agents.tools.programs import sandbox as bubblewrap
 from headway.agents.tools.programs.sandbox import build_search_path, is_visible
-from headway.ledger.run import MEBIBYTE, Sandbox
+from headway.ledger.limits import MEBIBYTE, Sandbox
 
 FILE_BYTES: Final = 1024 * MEBIBYTE
 KILLED_FIRST: Final = "1000"  # if the machine runs out of memory

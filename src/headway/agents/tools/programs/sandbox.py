@@ -14,8 +14,8 @@ from errno import ENOSYS, EPERM
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from headway.ledger.check import HOME_PARENTS
-from headway.ledger.run import MEBIBYTE, Sandbox
+from headway.ledger.limits import MEBIBYTE, Sandbox
+from headway.ledger.parsing.checks import HOME_PARENTS
 from headway.ledger.text import to_one_line
 
 SET_ID_BITS: Final = 0o6000

@@ -21,7 +21,7 @@ from headway.agents.tools.programs.processes import Launch, has_sandbox
 from headway.agents.tools.programs.sandbox import build_search_path, is_visible
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
 
 TIMEOUT_S: Final = 30.0
 OUTPUT_LIMIT: Final = 50_000  # characters

@@ -15,7 +15,7 @@ from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault
 from headway.agents.tools.toolbox import Result, Tool, to_result
 from headway.ledger.errors import HeadwayError
-from headway.ledger.run import Sandbox
+from headway.ledger.limits import Sandbox
 
 RUN_COMMAND: Final = "run_command"
 RUN_PYTHON: Final = "run_python"

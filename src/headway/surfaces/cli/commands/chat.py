@@ -15,7 +15,7 @@ from headway.actions.engine import run_ends
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.installation import halts
 from headway.actions.runs import jobs, runs
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import steering, turns, views
 from headway.feed import TENANT_MOVED, FeedReader
 from headway.ledger.attachment import Attachment, check_attachments
@@ -264,7 +264,7 @@ class ChatSession:
         turn_runs = runs.list_runs(tx, run.tenant_id, run.turn_id, 500)
         self.active_headway.engine.recover(tx, [turn_run.id for turn_run in turn_runs])
         job = jobs.get_job(tx, run.tenant_id, run.id)
-        waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
+        waits_for_money = finding.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:

@@ -10,8 +10,10 @@ from headway.actions.installation import spending
 from headway.actions.installation.spending import MOST_DAYS
 from headway.ledger.cells import Cell
 from headway.ledger.errors import Invalid
-from headway.ledger.run import REHEARSAL_MODEL, SpendingGroup, to_nanos
+from headway.ledger.money import to_nanos
+from headway.ledger.run import SpendingGroup
 from headway.ledger.text import to_one_line
+from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant

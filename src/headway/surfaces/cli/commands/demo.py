@@ -17,10 +17,10 @@ from typing import Any
 import click
 
 from headway import settings
+from headway.actions.access import local_tenant
 from headway.actions.goals import views
-from headway.actions.installation import tenants
 from headway.ledger.errors import HeadwayError, Invalid
-from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.settings import PREFIX
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -149,7 +149,7 @@ class DemoRunner:
 
 
 def read_local_tenant(tx: Transaction, view: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    tenant = tenants.find_local(tx)
+    tenant = local_tenant.find_local(tx)
     return view(tx, tenant.id, *arguments) if tenant else None
 
 

@@ -16,7 +16,8 @@ from headway.actions.turns import steering, turns, views
 from headway.actions.turns.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job, Schedule
-from headway.ledger.run import Run, to_dollars
+from headway.ledger.money import to_dollars
+from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, limit_option, parse_json_object

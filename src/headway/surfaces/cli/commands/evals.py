@@ -20,7 +20,7 @@ from headway.evals.reports import Pacing, Report, SuiteEnd, SuiteRun, build_docu
 from headway.evals.results import AttemptResult, ResultsFile, find_newest_run
 from headway.evals.suite import Case, MatrixCell, Suite, build_cells, filter_cases, list_attempts, load_suite
 from headway.ledger.errors import Halted, Invalid, StorageError
-from headway.ledger.run import to_dollars
+from headway.ledger.money import to_dollars
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.settings.redaction import build_redactor

@@ -11,9 +11,10 @@ from headway.actions.goals.forks import fork_goal as fork
 from headway.actions.goals.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, GoalEdit, NewGoal
 from headway.actions.runs import jobs
 from headway.ledger.goal import Decision, Goal, GoalFilter, GoalSort, GoalStatus
-from headway.ledger.run import to_nanos
+from headway.ledger.money import to_nanos
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.text import to_one_line
-from headway.ledger.todo import UNSET, write_checks
+from headway.ledger.todo import UNSET
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_view as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID, check_options, limit_option, read_checks

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import views
 from headway.extras import require_extra
 from headway.ledger import text
@@ -144,9 +144,9 @@ def find_scope(tx: Transaction, tenant_id: int, scope: Scope, reference: str | N
     scope = scope._replace(tenant_id=tenant_id)
     if reference:
         try:
-            scope = scope._replace(conversation_id=conversations.resolve(tx, tenant_id, reference).id)
+            scope = scope._replace(conversation_id=finding.resolve(tx, tenant_id, reference).id)
         except NotFound:
-            if conversations.is_id(reference):
+            if finding.is_id(reference):
                 raise
     if scope.turn_id:
         from headway.agents.tools.execution import resolve_scope  # noqa: PLC0415  takes a second to load

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from headway.actions.access import audit as audit_access
+from headway.actions.access import local_tenant
 from headway.actions.installation import halts, tenants
 from headway.ledger.cells import Cell
 from headway.ledger.errors import HeadwayError, NotFound
@@ -237,7 +238,7 @@ def open_existing_tenant(invocation: Invocation) -> Iterator[tuple[DirectDatabas
             yield found
         return
     with invocation.database() as database:
-        tenant = database.read(tenants.find_local)
+        tenant = database.read(local_tenant.find_local)
         if tenant is None:
             raise NotFound("The local tenant does not exist yet.")
         yield database, tenant

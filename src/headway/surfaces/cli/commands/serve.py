@@ -6,8 +6,8 @@ import json
 import click
 
 from headway import __version__
-from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
+from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.settings import redact_database_url
 from headway.surfaces.cli.context import INSTALLATION_WIDE, TENANT_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.log_lines import configure_plain_logging

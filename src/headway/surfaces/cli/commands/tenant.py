@@ -8,7 +8,7 @@ import click
 
 from headway.actions.access import cells, quotas, tokens
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import turns, views
 from headway.extras import requiring_extra
 from headway.ledger.errors import NotFound, StorageError
@@ -334,7 +334,7 @@ def list_conversations(invocation: Invocation, limit: int) -> None:
 def show_conversation(invocation: Invocation, conversation_id: int, limit: int) -> None:
     """Show a conversation and its last messages, with their ids and turns."""
     with invocation.open_ledger() as ledger:
-        row = ledger.read(conversations.get_conversation, conversation_id)
+        row = ledger.read(finding.get_conversation, conversation_id)
         messages = ledger.read(turns.list_messages, conversation_id, limit)
 
     def draw() -> None:
@@ -363,7 +363,7 @@ def fork_conversation(
 
     request = ForkRequest(at, message, model, role, live, sender=SENDER)
     with invocation.open_ledger() as ledger:
-        ledger.read(conversations.get_conversation, conversation_id)  # before the model layer is loaded
+        ledger.read(finding.get_conversation, conversation_id)  # before the model layer is loaded
     run_fork(
         invocation,
         request,

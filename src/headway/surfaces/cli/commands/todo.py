@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from headway.actions.todos import claims, proof, todos
-from headway.actions.turns import views
+from headway.actions.todos import claims, proof, todo_lists, todos
 from headway.ledger.errors import ChecksRequired
+from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import Selection
-from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo, write_checks
+from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import (
@@ -125,7 +125,7 @@ def list_todos(
     with invocation.open_ledger() as ledger:
         selection = Selection(ledger.conversation_id, turn, selected_statuses, agent)
         chosen = read_filters(filters)
-        page = ledger.read(lambda tx, tenant_id: views.get_todo_list(tx, tenant_id, chosen(selection, tx.now), limit))
+        page = ledger.read(lambda tx, tenant_id: todo_lists.get_todo_list(tx, tenant_id, chosen(selection, tx.now), limit))
     document = {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
     invocation.answer(document, partial(render.print_todo_list, page.todos, page.counts, more=page.next_cursor is not None))
 
@@ -301,7 +301,7 @@ def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) ->
 def ready(invocation: Invocation, limit: int) -> None:
     """List todos that can start now: pending, with all dependencies ended."""
     with invocation.open_ledger() as ledger:
-        items = ledger.read(views.list_ready_todos, ledger.conversation_id, limit)
+        items = ledger.read(todo_lists.list_ready_todos, ledger.conversation_id, limit)
     invocation.answer({"todos": [item.as_json() for item in items]}, partial(render.print_todos, items))
 
 

@@ -8,7 +8,7 @@ import click
 from headway.actions.engine import run_ends
 from headway.actions.inspection import steps as step_inspection
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import steering, turns
 from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
@@ -170,7 +170,7 @@ def fork_turn(invocation: Invocation, turn_id: str, at: int, message: str, model
 
     request = ForkRequest(at, message, model, role, live, sender=SENDER)
     with invocation.open_ledger() as ledger:
-        ledger.read(conversations.get_turn, turn_id)  # before the model layer is loaded
+        ledger.read(finding.get_turn, turn_id)  # before the model layer is loaded
     run_fork(invocation, request, lambda forks, tx, tenant_id, checked: forks.begin(tx, tenant_id, turn_id, checked))
 
 

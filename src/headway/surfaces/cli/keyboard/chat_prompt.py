@@ -8,14 +8,14 @@ from typing import Final, Protocol
 
 import click
 
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.ledger import text
 from headway.ledger.attachment import Attachment
 from headway.ledger.errors import AttachmentRefused, Conflict, HeadwayError, Invalid
-from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.scope import Scope
 from headway.ledger.text import to_one_line
+from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.settings import Settings
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.keyboard.line_editor import ATTACH_COMMAND, HistoryFile, is_attach_line
@@ -150,7 +150,7 @@ def describe_model(session: Chat) -> str:
 
 def introduce(tx: Transaction, tenant_id: int, conversation_id: int) -> list[str]:
     """Say which conversation continues: its number and title, its last messages, and how many todos its last turn left open."""
-    conversation = conversations.get_conversation(tx, tenant_id, conversation_id)
+    conversation = finding.get_conversation(tx, tenant_id, conversation_id)
     messages = turns.list_messages(tx, tenant_id, conversation_id, SHOWN_MESSAGES)
     if not messages:
         return []

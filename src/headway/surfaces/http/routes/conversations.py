@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import turns
 from headway.ledger.job import Job
 from headway.operations import conversations as operations
@@ -42,7 +42,7 @@ async def create_conversation(request: Request) -> Response:
         place = (tenant_id, conversations.add_conversation(tx, tenant_id, body.title, body.key).id)
         job = call.headway.begin_turn(tx, *place, message.content, message.mode, attachments, message.continues or "")
         started_jobs[:] = [job]
-        return {"conversation": conversations.get_conversation(tx, *place).as_json(), "turn_id": turns.get_turn_id(job)}
+        return {"conversation": finding.get_conversation(tx, *place).as_json(), "turn_id": turns.get_turn_id(job)}
 
     if message:
         await call.headway.agents_ready()

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.feed import Feed, FeedChannel, FeedEvent, FeedReader
 from headway.operations import todos as todo_schemas
@@ -91,7 +91,7 @@ async def stream_turn_events(request: Request) -> Response:
 async def open_stream(request: RequestContext, conversation_id: int | None) -> Response:
     def admitted(tx: Transaction, tenant_id: int) -> int:
         if conversation_id is not None:
-            conversations.get_conversation(tx, tenant_id, conversation_id)
+            finding.get_conversation(tx, tenant_id, conversation_id)
         return tenant_id
 
     tenant_id = await request.read(admitted)

@@ -11,7 +11,7 @@ from headway.actions.goals import forks, views
 from headway.actions.goals.forks import GoalForkRequest
 from headway.actions.inspection import steps
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Job
@@ -76,7 +76,7 @@ async def fork_conversation(request: Request) -> Response:
         checked = fork._replace(sender=call.describe_caller(tx))
         started_jobs[:] = [call.headway.forks.begin_at_message(tx, tenant_id, conversation_id, checked)]
         turn = show_turn(call, tx, tenant_id, started_jobs[0])
-        return {"conversation": conversations.get_conversation(tx, tenant_id, turn["conversation_id"]).as_json(), "turn": turn}
+        return {"conversation": finding.get_conversation(tx, tenant_id, turn["conversation_id"]).as_json(), "turn": turn}
 
     answer = await call.post(begin)
     start_jobs(call, started_jobs)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions.engine import run_ends
-from headway.actions.todos import conversations
+from headway.actions.todos import conversations, finding
 from headway.actions.turns import steering, turns
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import Job
@@ -146,7 +146,7 @@ def find_unfinished(tx: Transaction, tenant_id: int, key: str) -> str | None:
 
 
 def find_running(tx: Transaction, tenant_id: int, key: str) -> Run | None:
-    conversation = conversations.find_by_key(tx, tenant_id, key)
+    conversation = finding.find_by_key(tx, tenant_id, key)
     return turns.find_running(tx, tenant_id, conversation.id) if conversation else None
 
 

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions.runs import jobs, waiting
-from headway.actions.turns import views
+from headway.actions.todos import todo_lists
 from headway.operations import operators
 from headway.process.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
@@ -57,7 +57,7 @@ async def get_metrics(request: Request) -> Response:
     Gauge("headway_loop_lag_seconds", "Largest delay of the event loop in the last 10 s", registry=seen).set(lag.worst)
     Counter("headway_events_delivered", "Events read from the log for live readers", registry=seen).inc(headway.feed.delivered)
     todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
-    for status, number in (await headway.database.unrestricted.read(views.count_all_todos)).items():
+    for status, number in (await headway.database.unrestricted.read(todo_lists.count_all_todos)).items():
         todos.labels(status).set(number)
     waits = Gauge("headway_waiting_for_people", "Approvals and questions that wait for a person", ("kind",), registry=seen)
     for kind, number in (await headway.database.unrestricted.read(waiting.count_all)).items():

@@ -15,8 +15,8 @@ from headway.actions.engine import dead_letters
 from headway.actions.installation import halts, spending, tenants
 from headway.agents.models.text_calls import collect_broken_calls
 from headway.ledger.errors import Conflict, HeadwayError, NotFound
+from headway.ledger.money import to_dollars
 from headway.ledger.permission import FILE_NAME, Rule
-from headway.ledger.run import to_dollars
 from headway.ledger.tenancy import Token
 from headway.ledger.tiers import TIERS, Tier
 from headway.operations import jobs, operators

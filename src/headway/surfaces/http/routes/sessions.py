@@ -10,9 +10,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from headway.actions.access import tokens
+from headway.actions.access import local_tenant, tokens
 from headway.actions.access.tokens import NewToken
-from headway.actions.installation import tenants
 from headway.ledger.cells import find_cell_name
 from headway.ledger.text import NAME_LIMIT
 from headway.operations.fields import StrictModel
@@ -74,7 +73,7 @@ async def login(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     session: NewToken | None
     if link.redeem(secret):
-        session = await headway.database.write(lambda tx: tokens.open_link_session(tx, tenants.ensure_local(tx).id))
+        session = await headway.database.write(lambda tx: tokens.open_link_session(tx, local_tenant.ensure_local(tx).id))
     else:
         session = await redeem_stored_link(headway, tokens.hash_secret(secret[:NAME_LIMIT]))
     if session is None:
@@ -92,7 +91,7 @@ async def redeem_stored_link(headway: Headway, digest: str) -> NewToken | None:
 
 
 async def find_link_tenant(headway: Headway, digest: str) -> int | None:
-    tenant = await headway.database.read(tenants.find_local)
+    tenant = await headway.database.read(local_tenant.find_local)
     if tenant is None or not await headway.database.of(tenant.id).read(
         partial(tokens.has_login_link, tenant_id=tenant.id, secret_digest=digest)
     ):

@@ -12,7 +12,7 @@ from headway.actions.engine import run_ends
 from headway.actions.history.client_histories import ConversationName
 from headway.actions.installation.spending import Usage
 from headway.actions.runs import waiting
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.ledger.errors import Invalid, TurnFailed
 from headway.ledger.events import encode_json
@@ -325,7 +325,7 @@ async def cancel_response(request: Request) -> Response:
 
 def show(tx: Transaction, tenant_id: int, turn_id: str) -> Document:
     """Return the response of a turn as it is now, without its progress."""
-    run, turn = turns.get_run(tx, tenant_id, turn_id), conversations.get_turn(tx, tenant_id, turn_id)
+    run, turn = turns.get_run(tx, tenant_id, turn_id), finding.get_turn(tx, tenant_id, turn_id)
     head = AnswerHead(turn.id, turn.conversation_id, turn.started_at // 1000, run.role, {})
     end = find_stored_end(tx, tenant_id, turn, run.result or "")
     if end is None:

@@ -12,7 +12,7 @@ from headway.actions.history import client_histories
 from headway.actions.history.client_histories import ClientPlace, ConversationName
 from headway.actions.installation.spending import Usage
 from headway.actions.runs import inbox, waiting
-from headway.actions.todos import conversations
+from headway.actions.todos import finding
 from headway.actions.turns import steering, turns
 from headway.agents.instructions.roles import UnknownRole
 from headway.feed import TENANT_MOVED
@@ -141,7 +141,7 @@ def build_begun(tx: Transaction, turn_id: str, conversation_id: int, answered: l
 def continue_with_results(call: RequestContext, tx: Transaction, tenant_id: int, results: dict[str, str]) -> dict[str, Any]:
     """Give a turn the results of the client's own tools that it waits for."""
     turn_id, question_ids = parse_call_ids(results)
-    conversation = conversations.get_conversation(tx, tenant_id, conversations.get_turn(tx, tenant_id, turn_id).conversation_id)
+    conversation = finding.get_conversation(tx, tenant_id, finding.get_turn(tx, tenant_id, turn_id).conversation_id)
     answers = [PersonAnswer("question", question_ids[call_id], result) for call_id, result in results.items()]
     turn_id = apply_answers(call, tx, tenant_id, conversation.key, answers)
     return build_begun(tx, turn_id, conversation.id, [(answer.kind, answer.id) for answer in answers])
@@ -302,7 +302,7 @@ async def find_end(call: RequestContext, opened: OpenedTurn, encoder: AnswerEnco
         end = answer.end
         if end is None and announced and waiting.is_waiting_for(tx, tenant_id, turn_id, announced):
             end = answer.end_waiting()
-        if end is None and answer.pause_reason and conversations.get_turn(tx, tenant_id, turn_id).status == "paused":
+        if end is None and answer.pause_reason and finding.get_turn(tx, tenant_id, turn_id).status == "paused":
             end = answer.end_paused()
         return end, turns.get_usage(tx, tenant_id, turn_id)
 
