@@ -51,6 +51,7 @@ OTHER_NAMES = {
 LARGEST_MODULE = 800  # a module is one subject
 LARGEST_FUNCTION = 60
 MOST_IMPORTED = 30  # modules that `import headway` loads
+MOST_LOADED = 70  # modules of ours that `todo add` and `todo list` load together; each costs a third of a millisecond or more
 SMALLEST_PACKAGE = 3  # modules; a smaller one is a module
 SMALL_PACKAGES = {
     "surfaces/web": "the folder of the page's files",
@@ -284,6 +285,18 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
     assert codes == [0] * (len(EVERYDAY) - 1) + [3]
     assert [name for name in HEAVY if name in loaded] == []
     assert [name for name in loaded if name.startswith(("headway.agents", "headway.surfaces.http", "headway.surfaces.mcp"))] == []
+
+
+def test_adding_and_listing_todos_loads_little(tmp_path: Path) -> None:
+    commands = json.dumps([["todo", "add", "one"], ["todo", "list"]])
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, commands], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    codes, loaded = json.loads(ran.stderr.splitlines()[-1])
+
+    assert codes == [0, 0]
+    assert len([name for name in loaded if name.startswith("headway")]) < MOST_LOADED
+    assert [name for name in ("hashlib", "ipaddress", "pathlib", "shlex", "shutil", "urllib.parse") if name in loaded] == []
 
 
 def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:

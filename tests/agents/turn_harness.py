@@ -35,8 +35,8 @@ from headway.ledger.run import Message, Run, TurnMode
 from headway.ledger.todo import Todo
 from headway.process.assembly import Headway
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import conversations as message_store
 from headway.storage.stores import installation as halt_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store

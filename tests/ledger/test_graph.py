@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.ledger.cycles import check_acyclic, find_cycle
 from headway.ledger.errors import DependencyCycle
-from headway.ledger.graph_layout import check_acyclic, find_cycle
 
 NODES = st.integers(0, 7)
 GRAPHS = st.dictionaries(NODES, st.lists(NODES, max_size=4), max_size=8)

@@ -1,6 +1,6 @@
 """Titles of conversations: one short line from the first request."""
 
-from headway.ledger.wording import TITLE_LENGTH, make_title
+from headway.ledger.titles import TITLE_LENGTH, make_title
 from tests.tables import each_row
 
 

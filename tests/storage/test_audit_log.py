@@ -11,7 +11,7 @@ from headway.actions.access import audit, tokens
 from headway.actions.engine import dead_letters
 from headway.actions.installation import halts, spending, tenants
 from headway.actions.runs import jobs
-from headway.actions.todos import claims, todos
+from headway.actions.todos import claims, todo_checks, todos
 from headway.actions.todos.todos import Override
 from headway.ledger.errors import BadCursor, Conflict
 from headway.ledger.money import NANOS_PER_DOLLAR
@@ -77,7 +77,7 @@ def test_overridden_and_edited_checks_are_recorded(desk: TenantHarness) -> None:
     checks = [{"kind": "file", "path": "a.txt"}]
     todo = desk.add(checks=write_checks(checks, "person"))
     stored = [{**checks[0], "by": "person"}]
-    edited = act(desk, lambda tx: todos.set_checks(tx, desk.tenant.id, todo.id, Change(), [], "operator"))
+    edited = act(desk, lambda tx: todo_checks.set_checks(tx, desk.tenant.id, todo.id, Change(), [], "operator"))
     assert edited.checks != todo.checks
     act(desk, lambda tx: todos.end_todo(tx, desk.tenant.id, todo.id, "completed", override=Override("It is there.", "ada")))
 

@@ -17,6 +17,7 @@ from headway.agents.transcripts.transcript import Facts
 from headway.autonomy import prompts
 from headway.autonomy.prompts import Workforce
 from headway.ledger import text
+from headway.ledger.cycles import find_cycle
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import (
     OPEN_STATUSES,
@@ -29,7 +30,6 @@ from headway.ledger.goal import (
     SubGoalMode,
     normalize_description,
 )
-from headway.ledger.graph_layout import find_cycle
 from headway.ledger.items.request_items import changes_file, split_request
 from headway.ledger.money import MOST_DOLLARS, NANOS_PER_DOLLAR, to_dollars
 from headway.ledger.parsing.checks import write_checks

@@ -13,7 +13,7 @@ RowT = TypeVar("RowT")
 
 NEWEST: Final = (MAX_INTEGER, "")  # the start of a list that is sorted by creation time and id, newest first
 # The form that clients may still hold: the sort keys, joined by dots. (An encoded cursor begins with a letter.)
-OLD_FORM: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}|\.[0-9a-f-]{36})*")
+OLD_FORM: Final = r"[0-9]{1,18}(\.[0-9]{1,18}|\.[0-9a-f-]{36})*"
 
 
 class CursorCodec(NamedTuple, Generic[KeysT]):
@@ -36,7 +36,7 @@ class CursorCodec(NamedTuple, Generic[KeysT]):
         """Return the keys after which the page begins. Raise BadCursor for anything that this list did not give out."""
         if not cursor:
             return self.start
-        keys = parse_old_form(cursor) if OLD_FORM.fullmatch(cursor) else self.parse(cursor)
+        keys = parse_old_form(cursor) if re.fullmatch(OLD_FORM, cursor) else self.parse(cursor)
         if [type(key) for key in keys] != [type(key) for key in self.start] or not all(map(is_storable, keys)):
             raise BadCursor
         return cast("KeysT", keys)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic.config import JsonDict
 from typing_extensions import TypeAliasType
 
-from headway.actions.todos import claims, proof, todo_lists, todos
+from headway.actions.todos import claims, proof, todo_checks, todo_lists, todos
 from headway.actions.todos.claims import DEFAULT_LEASE_S, MAX_LEASE_S
 from headway.actions.todos.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, NO_OVERRIDE, POSITIONED_LIMIT
 from headway.agents.tools.arguments import TodoFieldArguments, TodoFieldFilters
@@ -441,7 +441,7 @@ def apply_fields(call: OperationCall, todo_id: int, fields: TodoFields) -> ledge
     tx, tenant_id = call.tx, call.tenant_id
     changes = todos.place_beside(tx, tenant_id, todo_id, fields.change(), fields.before, fields.after)
     if fields.checks is not None:
-        changes = todos.set_checks(tx, tenant_id, todo_id, changes, list_checks(fields.checks), tx.author)
+        changes = todo_checks.set_checks(tx, tenant_id, todo_id, changes, list_checks(fields.checks), tx.author)
     override = NO_OVERRIDE
     if fields.override is not None:
         override = todos.build_override(fields.override, changes, call.caller_name)

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from functools import cache
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from headway.ledger.check import Author, ReceiptDraft
 from headway.ledger.errors import HeadwayError
-from headway.ledger.events import Event
 from headway.ledger.text import count_bytes
 from headway.storage.columns import Columns, ValueT
 from headway.storage.transaction import (
@@ -25,6 +24,9 @@ from headway.storage.transaction import (
     Work,
     get_logger,
 )
+
+if TYPE_CHECKING:
+    from headway.ledger.events import Event
 
 
 class StatementRunner(Protocol):
@@ -314,7 +316,7 @@ class LoggedTransaction(ABC):
         """Change whose rows are visible. SQLite has no row-level security, so there this is only noted."""
         self.visible = visible
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: "Event") -> None:
         self.events.append(event._replace(actor=self.actor) if self.actor else event)
 
     def count_stored(self, tenant_id: int, number: int) -> None:
@@ -341,7 +343,7 @@ class LoggedTransaction(ABC):
         for tenant_id in sorted(tenant_ids):
             self.append_events(tenant_id, [event for event in self.events if event.tenant_id == tenant_id])
 
-    def append_events(self, tenant_id: int, events: list[Event]) -> None:
+    def append_events(self, tenant_id: int, events: "list[Event]") -> None:
         """Number and insert events of one tenant."""
         for start in range(0, len(events), EVENTS_PER_INSERT):
             batch = events[start : start + EVENTS_PER_INSERT]
@@ -349,11 +351,11 @@ class LoggedTransaction(ABC):
             rows = ((first + place, *row) for place, row in enumerate(self.build_event_rows(batch)))
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *chain.from_iterable(rows))
 
-    def take_bytes(self, tenant_id: int, events: list[Event]) -> NewBytes:
+    def take_bytes(self, tenant_id: int, events: "list[Event]") -> NewBytes:
         """Return the bytes to add to the tenant's count together with these events."""
         return NewBytes(self.stored.pop(tenant_id, 0), sum(count_bytes(event.data) for event in events))
 
-    def build_event_rows(self, events: list[Event]) -> Iterator[Row]:
+    def build_event_rows(self, events: "list[Event]") -> Iterator[Row]:
         """Return the columns of each event, without its sequence number."""
         return (
             (event.tenant_id, event.conversation_id, event.turn_id, event.subject, event.actor, event.kind, event.data, self.now)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -18,7 +18,6 @@ from headway.ledger.errors import (
     HeadwayError,
     StorageError,
 )
-from headway.ledger.events import Event
 from headway.storage.clocks import Clock, build_machine_drift, no_drift, wall_clock
 from headway.storage.logged_transaction import LoggedTransaction, is_read_statement
 from headway.storage.transaction import (
@@ -32,6 +31,9 @@ from headway.storage.transaction import (
     WorkOutcome,
     notify_listener,
 )
+
+if TYPE_CHECKING:
+    from headway.ledger.events import Event
 
 T = TypeVar("T")
 
@@ -182,7 +184,7 @@ class SqliteConnection:
         transaction.meter = self.meter
         return transaction
 
-    def _all(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]] | None:
+    def _all(self, works: list[Work[Any]]) -> "tuple[list[WorkOutcome], list[Event]] | None":
         """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""
         outcomes, events = [], []
         try:
@@ -203,7 +205,7 @@ class SqliteConnection:
             return None
         return outcomes, events
 
-    def _each(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]]:
+    def _each(self, works: list[Work[Any]]) -> "tuple[list[WorkOutcome], list[Event]]":
         outcomes: list[WorkOutcome] = []
         events: list[Event] = []
         started = before = perf_counter()
@@ -216,7 +218,7 @@ class SqliteConnection:
                 break
         return outcomes, events
 
-    def _in_savepoint(self, work: Work[Any], events: list[Event]) -> WorkOutcome:
+    def _in_savepoint(self, work: Work[Any], events: "list[Event]") -> WorkOutcome:
         transaction = self._open_transaction()
         self.execute("SAVEPOINT one")
         try:

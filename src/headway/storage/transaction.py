@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.check import Author, ReceiptDraft
 from headway.ledger.errors import HeadwayError
-from headway.ledger.events import Event
 from headway.ledger.tenancy import Quotas
 
 if TYPE_CHECKING:
     from logging import Logger
+
+    from headway.ledger.events import Event
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -128,7 +129,7 @@ class Transaction(Protocol):
         """Run work that waits at most `wait_ms` for locks, then raises `timeout_error`."""
         ...
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: "Event") -> None:
         """Append an event to the log. Events are written last, so that on both databases the log is in the order of commits."""
         ...
 
@@ -232,7 +233,7 @@ class Connection(Protocol):
 CommitListener = Callable[[frozenset[int]], None]
 
 
-def notify_listener(listener: CommitListener, events: Iterable[Event]) -> None:
+def notify_listener(listener: CommitListener, events: "Iterable[Event]") -> None:
     """Call the listener, and only log its errors: the commit has succeeded and must not appear to have failed."""
     tenants = frozenset(event.tenant_id for event in events)
     try:

@@ -15,6 +15,7 @@ from headway.ledger.run import Run, RunEnd, RunStatus
 from headway.ledger.tenancy import TurnStatus
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.transaction import Transaction
@@ -92,7 +93,7 @@ def store_stopped(tx: Transaction, run: Run, answer: PartialAnswer) -> None:
     found = run_store.find_run(tx, run.tenant_id, run.id)
     if found is None or found.status != "canceled" or answer.step != run_store.get_next_message_number(tx, run.tenant_id, run.id):
         return
-    if not conversation_store.list_last_words(tx, run.tenant_id, [run.turn_id or ""]):
+    if not message_store.list_last_words(tx, run.tenant_id, [run.turn_id or ""]):
         turns.append_message(tx, run, "assistant", answer.text, kind="stopped")
 
 

@@ -10,6 +10,7 @@ from headway.ledger.tenancy import Conversation
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.wording import cut_excerpt, has_all_words, parse_words
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import messages as message_store
 from headway.storage.transaction import Transaction
 
 Sort = Literal["created", "activity"]
@@ -71,7 +72,7 @@ def search(
     is the end of a conversation. If there is more than `window` of either, the page has a cursor, even without a match.
     """
     start, message_id = position
-    messages = conversation_store.list_texts(tx, tenant_id, position, SEARCHED_CHARACTERS, window + 1)
+    messages = message_store.list_texts(tx, tenant_id, position, SEARCHED_CHARACTERS, window + 1)
     rows = conversation_store.list_conversation_page(tx, tenant_id, start + (message_id > 0), window + 1)
     ends = [messages[window - 1][:2]] if len(messages) > window else []
     ends += [(rows[window - 1].id, 0)] if len(rows) > window else []

@@ -23,6 +23,7 @@ from headway.storage.stores import events as event_store
 from headway.storage.stores import files as attachment_store
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
@@ -249,11 +250,11 @@ def fork_conversation(tx: Transaction, tenant_id: int, conversation_id: int, req
     step that wrote it is the first that is not copied.
     """
     finding.get_conversation(tx, tenant_id, conversation_id)
-    message = conversation_store.find_message(tx, tenant_id, conversation_id, request.at)
+    message = message_store.find_message(tx, tenant_id, conversation_id, request.at)
     if message is None:
         raise NotFound(f"Conversation {conversation_id} has no message {request.at}.")
     if message.role == "user":
-        if message.id not in conversation_store.list_first_ids(tx, tenant_id, conversation_id, [message.turn_id]):
+        if message.id not in message_store.list_first_ids(tx, tenant_id, conversation_id, [message.turn_id]):
             raise Invalid(f"Message {message.id} was sent to a running turn. Fork at the message that began it, or at a step.")
         return fork_turn(tx, tenant_id, message.turn_id, request._replace(at=0))
     if request.message:

@@ -10,7 +10,7 @@ from headway.actions.access import quotas
 from headway.actions.todos import conversations, finding
 from headway.actions.todos.todos import make_uuid
 from headway.actions.todos.turn_state import emit_queue_at_commit
-from headway.ledger import graph_layout, text
+from headway.ledger import cycles, text
 from headway.ledger.check import Author, Check, encode_checks
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
@@ -345,7 +345,7 @@ def check_edges(entries: Sequence[ImportEntry]) -> None:
         for other in entry.draft.depends_on:
             if other not in numbers:
                 raise BadDocument(f"A todo in the document waits for {other}, which is not in the document.")
-    graph_layout.check_acyclic({entry.number: entry.draft.depends_on for entry in entries})
+    cycles.check_acyclic({entry.number: entry.draft.depends_on for entry in entries})
 
 
 def parse_mapping(row: Any) -> dict[str, Any]:

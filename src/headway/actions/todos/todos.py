@@ -8,11 +8,9 @@ from headway.actions.access import audit, quotas
 from headway.actions.todos import finding
 from headway.actions.todos import proof as proof_todo
 from headway.actions.todos.turn_state import check_room, count_open_items, emit_queue_at_commit
-from headway.ledger import graph_layout
-from headway.ledger.check import Author, decode_checks
+from headway.ledger import cycles
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import build_moves_event, build_todo_event
-from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.todo import (
     UNSET,
@@ -282,7 +280,7 @@ def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tu
     dependency_ids = tuple(sorted(set(depends_on)))
     check_dependencies(tx, tenant_id, dependency_ids)
     edges = todo_store.load_reachable_edges(tx, tenant_id, dependency_ids) if dependency_ids else {}
-    graph_layout.check_acyclic({**edges, todo.id: list(dependency_ids)})
+    cycles.check_acyclic({**edges, todo.id: list(dependency_ids)})
     todo_store.replace_edges(tx, tenant_id, todo.id, dependency_ids)
     return todo._replace(depends_on=dependency_ids)
 
@@ -415,17 +413,6 @@ def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> int
 
 
 # Edits of a todo's checks, and completions that override them.
-
-
-def set_checks(tx: Transaction, tenant_id: int, todo_id: int, changes: Change, value: Any, by: Author) -> Change:
-    """Return the change with a new list of checks. Raises Forbidden if it leaves out one of a higher rank."""
-    if changes.depends_on is not UNSET:
-        todo_store.lock_graph(tx, tenant_id)  # before the todo, as a change of dependencies does
-    todo = get_locked_todo(tx, tenant_id, todo_id)
-    checks = write_checks(value, by, todo.checks)
-    if todo.checks and checks != todo.checks:
-        audit.record_in_audit(tx, tenant_id, "check.edit", f"todo:{todo_id}", decode_checks(todo.checks), decode_checks(checks))
-    return changes._replace(checks=checks)
 
 
 def build_override(reason: str | None, changes: Change, person: str) -> Override:

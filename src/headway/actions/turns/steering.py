@@ -10,7 +10,7 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, TurnEnded
 from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Run, SteeringMessage
-from headway.storage.stores import conversations as message_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 

@@ -18,14 +18,15 @@ from headway.ledger.job import Job
 from headway.ledger.limits import Limits
 from headway.ledger.run import Message, MessageKind, MessageRole, Run, TurnMode
 from headway.ledger.tenancy import Turn
-from headway.ledger.wording import make_title
+from headway.ledger.titles import make_title
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import files as attachment_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
-from headway.storage.stores.conversations import MessageDraft
+from headway.storage.stores.messages import MessageDraft
 from headway.storage.transaction import Row, Transaction
 
 JOB_KIND = "turn"  # the kind of a turn's job
@@ -162,7 +163,7 @@ def append_message(
     """Append a message for people to read. Blank messages are not stored."""
     if not run.answers_turn or not content.strip():
         return None
-    message = conversation_store.insert_message(
+    message = message_store.insert_message(
         tx, run.tenant_id, run.conversation_id, MessageDraft(run.turn_id or "", role, content, kind)
     )
     message = message._replace(attachments=tuple(attachment.info for attachment in attachments))
@@ -324,11 +325,11 @@ def list_messages(
 ) -> list[Message]:
     """List the last messages with an id below `before`, oldest first."""
     finding.get_conversation(tx, tenant_id, conversation_id)
-    messages = conversation_store.list_message_page(tx, tenant_id, conversation_id, limit, before)
+    messages = message_store.list_message_page(tx, tenant_id, conversation_id, limit, before)
     infos = attachment_store.list_infos(tx, tenant_id, [message.turn_id for message in messages if message.role == "user"])
     if not infos:
         return messages
-    first_ids = conversation_store.list_first_ids(tx, tenant_id, conversation_id, list(infos))
+    first_ids = message_store.list_first_ids(tx, tenant_id, conversation_id, list(infos))
     return [
         message._replace(attachments=tuple(infos[message.turn_id])) if message.id in first_ids else message for message in messages
     ]

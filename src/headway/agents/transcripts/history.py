@@ -29,8 +29,8 @@ from headway.agents.transcripts.transcript import (
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Message, Run
 from headway.ledger.text import to_one_line
-from headway.storage.stores import conversations as message_store
 from headway.storage.stores import files as attachment_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 

@@ -9,7 +9,7 @@ from headway.ledger.errors import Invalid
 
 LATEST_SECOND: Final = 253_402_300_799  # the end of the year 9999, the last that ISO 8601 can express
 DAY_S: Final = 86_400
-ISO_TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?")
+ISO_TIME: Final = r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?"
 MONTH_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -26,7 +26,7 @@ def parse_time(value: Any, field: str) -> int:
 
 def parse_iso(value: str) -> int:
     """Return the epoch seconds; 0 if it is not a time."""
-    match = ISO_TIME.fullmatch(value.strip().upper())
+    match = re.fullmatch(ISO_TIME, value.strip().upper())
     if not match:
         return 0
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
@@ -89,7 +89,7 @@ LABELS_LIMIT: Final = 20
 LABEL_LIMIT: Final = 50
 LABEL_PATTERN: Final = rf'^[^{text.CONTROLS}"]*[^{text.CONTROLS}{text.SPACES}"][^{text.CONTROLS}"]*$'
 SEPARATOR: Final = "\n"  # around each stored label, so that a query can look for a whole one
-WORD: Final = re.compile(r'(priority|due|label):("[^"]*"|\S+)')
+WORD: Final = r'(priority|due|label):("[^"]*"|\S+)'
 
 
 class TodoField(NamedTuple):
@@ -182,7 +182,7 @@ def parse_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 def cut_words(line: str) -> tuple[str, dict[str, Any]]:
     """Cut the fields from the end of a line: `Buy milk priority:high label:home`. Returns the rest and the parsed fields."""
     words: list[tuple[str, str]] = []
-    while match := WORD.fullmatch(line, find_last_word(line)):
+    while match := re.compile(WORD).fullmatch(line, find_last_word(line)):
         words.insert(0, (match[1], match[2].strip('"')))
         line = line[: match.start()].rstrip()
     return line, parse_words(words)

@@ -12,7 +12,6 @@ import click
 
 from headway import settings
 from headway.actions.access import local_tenant
-from headway.actions.installation import tenants
 from headway.actions.todos import finding
 from headway.ledger import text
 from headway.ledger.errors import (
@@ -104,6 +103,8 @@ class Invocation:
     @contextmanager
     def open_named_tenant(self, name: str) -> Iterator[tuple[DirectDatabase, Tenant]]:
         """The same for a tenant that must exist."""
+        from headway.actions.installation import tenants  # noqa: PLC0415  most commands use the local tenant
+
         with ExitStack() as stack:
             database, find = stack.enter_context(self.database()), partial(tenants.get_by_name, name=name)
             try:
@@ -224,7 +225,22 @@ def build_shared_flags() -> list[click.Parameter]:
         flag("--conversation", metavar="ID|KEY", help="The conversation to use (default: none)."),
         flag("--home", metavar="DIR", help="Where Headway keeps its files (default: .headway)."),
         flag("--database-url", metavar="URL", help="The database: sqlite:///PATH or postgresql://…"),
+        click.Option(
+            ["-h", "--help"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=show_help,
+            help="Show this message and exit.",
+        ),
     ]
+
+
+def show_help(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  as click calls it
+    """Print the help. Click's own option looks for translations, of which there are none, on every start."""
+    if value and not context.resilient_parsing:
+        click.echo(context.get_help())
+        context.exit()
 
 
 class Command(click.Command):
@@ -259,7 +275,6 @@ class CommandGroup(click.Group):
         examples: Sequence[str] = (),
         **options: Any,
     ) -> None:
-        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **options)
         self.params += build_shared_flags()
         self.unused = unused
@@ -294,7 +309,8 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, each with the first sentence of its help, however long."""
-        shown = [command for command in self.commands.values() if not command.hidden]
+        commands = (self.get_command(ctx, name) for name in self.list_commands(ctx))
+        shown = [command for command in commands if command and not command.hidden]
         with formatter.section("Commands"):
             formatter.write_dl([(command.name or "", command.get_short_help_str(MAX_INTEGER)) for command in shown])
 

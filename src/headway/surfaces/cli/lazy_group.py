@@ -1,4 +1,4 @@
-"""A group of commands whose modules are imported when they are called. Its help needs none of them."""
+"""Groups of commands whose modules are imported when they are called."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -19,14 +19,16 @@ class LazyCommand(NamedTuple):
     place: str
     summary: str
 
-    def load(self) -> click.Command:
-        module, name = self.place.split(":")
-        command: click.Command = getattr(import_module(f"headway.surfaces.cli.commands.{module}"), name)
-        return command
+
+def load_command(place: str) -> click.Command:
+    module, name = place.split(":")
+    command: click.Command = getattr(import_module(f"headway.surfaces.cli.commands.{module}"), name)
+    return command
 
 
 class LazyGroup(CommandGroup):
-    """`sections` has the commands below the headings of the help, and `hidden_entries` those that help does not show."""
+    """A group whose help needs no module of its commands. `sections` has the commands below the headings of the help, and
+    `hidden_entries` those that help does not show."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class LazyGroup(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = self.entries.get(cmd_name) or self.hidden_entries.get(cmd_name)
-        return entry.load() if entry else None
+        return load_command(entry.place) if entry else None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands before the options, which all commands share."""
@@ -64,3 +66,19 @@ class LazyGroup(CommandGroup):
 
         names = [CompletionItem(name, help=entry.summary) for name, entry in self.entries.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+class SplitGroup(CommandGroup):
+    """A group whose commands are in several modules, of which a command needs only its own, and help all. `places` says where each
+    command is, as MODULE:NAME."""
+
+    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = self.places.get(cmd_name)
+        return load_command(place) if place else None

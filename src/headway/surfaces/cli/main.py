@@ -4,7 +4,6 @@ import io
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -92,20 +91,22 @@ EXAMPLES = (
 def print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  as click calls it
     """Print the version, and the commit that this build comes from."""
     if value and not ctx.resilient_parsing:
-        commit = find_commit(Path(__file__).parents[2])
+        commit = find_commit()
         click.echo(f"headway, version {__version__}{commit and f' (commit {commit})'}")
         ctx.exit()
 
 
-def find_commit(package: Path) -> str:
-    """Return the commit that the package was built from, or that its checkout is at. It is unknown for a copy of the sources."""
+def find_commit() -> str:
+    """Return the commit that this package was built from, or that its checkout is at. It is unknown for a copy of the sources."""
+    import subprocess  # noqa: PLC0415  commands load neither
+    from pathlib import Path  # noqa: PLC0415
+
+    package = Path(__file__).parents[2]
     file, checkout = package / "commit.txt", package.parents[1]
     if file.exists():
         return file.read_text(encoding="ascii")
     if package.parent.name != "src" or not (checkout / ".git").exists():
         return ""
-    import subprocess  # noqa: PLC0415  only this needs it
-
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty=+changes", "--abbrev=12", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603  a fixed command
