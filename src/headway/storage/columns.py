@@ -73,7 +73,11 @@ def build_loader(value_class: type[ValueT], decoders: Conversions, *, is_complet
             values[place] = decode(values[place])
         return create(values)
 
-    return load if decoders else create
+    if len(decoders) != 1:
+        return load if decoders else create
+    ((only, decode),) = decoders
+    after = only + 1
+    return lambda row: create((*row[:only], decode(row[only]), *row[after:]))
 
 
 def build_dumper(places: list[int], encoders: Conversions) -> Callable[[NamedTuple], Row]:

@@ -3,7 +3,6 @@
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Hashable, Iterator
 from functools import cache
 from itertools import chain
@@ -253,14 +252,14 @@ class LoggedTransaction(ABC):
 
     dialect: Dialect
 
-    def __init__(self, now: int, drift_of: DriftReader, *, read_only: bool) -> None:
+    def __init__(self, now: int, drift_of: DriftReader, meter: UsageMeter, *, read_only: bool) -> None:
         self.now = now
         self.read_only = read_only
         self._drift_of = drift_of
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
-        self.meter = UsageMeter()
+        self.meter = meter
         self.stored: dict[int, int] = {}  # bytes by tenant
         self.actor = ""
         self.visible = ""
@@ -268,7 +267,7 @@ class LoggedTransaction(ABC):
         self.author: Author = "operator"
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
-        self.writes: Counter[str] = Counter()  # statements by the table that they change
+        self.writes: dict[str, int] = {}  # the number of statements by the table that they change
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
 
     @property
@@ -297,12 +296,12 @@ class LoggedTransaction(ABC):
             self.run(query.sql, *query.parameters)
 
     def count_writes(self, *tables: str) -> int:
-        return sum(self.writes[table] for table in tables)
+        return sum(self.writes.get(table, 0) for table in tables)
 
     def before_write(self, sql: str) -> None:
         """Prepare for a statement that changes something: count it, and set the savepoints that are due."""
         for table in list_changed_tables(sql):
-            self.writes[table] += 1
+            self.writes[table] = self.writes.get(table, 0) + 1
         if self.unset:
             self.set_savepoints()
 
@@ -372,7 +371,7 @@ class LoggedTransaction(ABC):
             del self.events[event_count:]
             self.closing, self.stored = closing_work, stored
             self.visible = visible  # as the savepoint restores it
-            self.writes.update(list(self.writes))  # undoing a change is a change, too
+            self.writes = {table: count + 1 for table, count in self.writes.items()}  # undoing a change is a change, too
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
         self._leave("RELEASE SAVEPOINT attempt")

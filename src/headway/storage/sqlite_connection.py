@@ -57,9 +57,11 @@ class SqliteTransaction(LoggedTransaction):
 
     dialect: Dialect = SQLITE
 
-    def __init__(self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftReader, *, read_only: bool = False) -> None:
+    def __init__(
+        self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftReader, meter: UsageMeter, *, read_only: bool
+    ) -> None:
         self._execute = execute
-        super().__init__(now, drift_of, read_only=read_only)
+        super().__init__(now, drift_of, meter, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         if not is_read_statement(sql):
@@ -180,9 +182,7 @@ class SqliteConnection:
         self.raw.close()
 
     def _open_transaction(self, *, read_only: bool = False) -> SqliteTransaction:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift, read_only=read_only)
-        transaction.meter = self.meter
-        return transaction
+        return SqliteTransaction(self.execute, self.clock(), self.read_drift, self.meter, read_only=read_only)
 
     def _all(self, works: list[Work[Any]]) -> "tuple[list[WorkOutcome], list[Event]] | None":
         """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""

@@ -67,9 +67,8 @@ class PostgresTransaction(LoggedTransaction):
     dialect: Dialect = POSTGRES
 
     def __init__(self, wire: Wire, now: ServerTime, begin: Query, meter: UsageMeter, *, opens_ranges: bool = False) -> None:
-        super().__init__(now.now, lambda _tx: now.drift, read_only=begin is BEGIN_READ_ONLY)
+        super().__init__(now.now, lambda _tx: now.drift, meter, read_only=begin is BEGIN_READ_ONLY)
         self.wire = wire
-        self.meter = meter
         self.begun = False
         self.opens_ranges = opens_ranges  # the last attempt found that a tenant has no number left for its events
         self._begin = begin

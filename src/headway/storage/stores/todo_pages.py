@@ -5,7 +5,7 @@ hundred thousand.
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from headway.ledger.check import Proof
@@ -99,6 +99,7 @@ def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
     return ListPart(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
 
 
+@lru_cache(maxsize=1_000)
 def list_parts(tenant_id: int, selection: Selection) -> tuple[list[ListPart], tuple[tuple[Any, ...], ...]]:
     """Return the parts of the selected lists in order, and the values that select the rows of each list."""
     where, lists = select_lists(tenant_id, selection)
@@ -199,7 +200,7 @@ def read_within(tx: Transaction, sql: str, parameters: tuple[Any, ...], characte
         if characters < 0 and todos:
             return todos, characters, True
         todos.append(todo)
-        characters -= measure_texts(todo)
+        characters -= len(todo.description) + len(todo.completion_criteria) + len(todo.outcome or "") + len(todo.checks)
     return todos, characters, False
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -34,6 +33,7 @@ from headway.ledger.errors import (
     Unauthorized,
     WrongCell,
 )
+from headway.ledger.events import to_json
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.operations.fields import QueryModel
@@ -322,7 +322,7 @@ def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, 
             raise
         problem = to_problem(error)
         return Answer(problem.status, encode_problem(problem))
-    return Answer(204, "") if document is None else Answer(status, to_json(document).decode())
+    return Answer(204, "") if document is None else Answer(status, to_json(document))
 
 
 def to_replay_response(answer: Answer, path: str) -> Response:
