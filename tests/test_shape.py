@@ -209,9 +209,10 @@ def test_no_bare_participle_names_a_function_or_a_constant() -> None:
 
 
 def test_a_class_name_has_one_meaning() -> None:
-    """The values that the library returns have the names of what they describe. They are unique among themselves."""
+    """Requests, answers and values have the names of what they describe, by which the OpenAPI document lists them. They are unique
+    among themselves."""
     for is_public in (True, False):
-        sources = [source for name, source in SOURCES.items() if name.startswith("values/") == is_public]
+        sources = [source for name, source in SOURCES.items() if name.startswith(("operations/", "values/")) == is_public]
         names = Counter(node.name for source in sources for node in parse_module(source).body if isinstance(node, ast.ClassDef))
         assert [name for name, count in names.items() if count > 1] == []
 

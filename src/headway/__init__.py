@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from headway.process.assembly import Headway
     from headway.values.files import File, FileVersion
     from headway.values.goals import AgentResult, Goal, JournalEntry, SubGoal
-    from headway.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
+    from headway.values.operators import (
+        AccessToken,
+        CreatedAccessToken,
+        HaltState,
+        RotatedAccessToken,
+        Webhook,
+        WebhookDelivery,
+        WebhookWithSecret,
+    )
     from headway.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
     from headway.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
     from headway.values.value import Page
@@ -57,6 +65,7 @@ __all__ = [
     "Conflict",
     "Conversation",
     "Costs",
+    "CreatedAccessToken",
     "Event",
     "Execution",
     "File",
@@ -75,8 +84,6 @@ __all__ = [
     "MadeCall",
     "Message",
     "MissingExtra",
-    "NewAccessToken",
-    "NewWebhook",
     "NotFound",
     "Note",
     "Page",
@@ -85,6 +92,7 @@ __all__ = [
     "QuotaExceeded",
     "Receipt",
     "RemoteHeadway",
+    "RotatedAccessToken",
     "Schedule",
     "ServerFailed",
     "ServerUnreachable",
@@ -103,6 +111,7 @@ __all__ = [
     "Usage",
     "Webhook",
     "WebhookDelivery",
+    "WebhookWithSecret",
     "WrongCell",
     "__version__",
     "checks",
@@ -129,7 +138,8 @@ HOMES = {
     **dict.fromkeys(("AgentResult", "Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
     **dict.fromkeys(("Approval", "PersonRequest", "Question"), f"{VALUES}.inbox"),
     **dict.fromkeys(
-        ("AccessToken", "HaltState", "NewAccessToken", "NewWebhook", "Webhook", "WebhookDelivery"), f"{VALUES}.operators"
+        ("AccessToken", "CreatedAccessToken", "HaltState", "RotatedAccessToken", "Webhook", "WebhookDelivery", "WebhookWithSecret"),
+        f"{VALUES}.operators",
     ),
     **dict.fromkeys(("Claim", "Comment", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
     **dict.fromkeys(("Conversation", "Event", "Message", "Turn", "TurnReport", "Usage"), f"{VALUES}.turns"),

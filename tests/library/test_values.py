@@ -21,6 +21,13 @@ REQUESTS: list[tuple[str, tuple[int, ...]]] = [
     ("GET /goals/{}", (1,)),
     ("GET /goals/{}/journal", (1,)),
     ("GET /goals/{}/runs", (1,)),
+    ("GET /conversations", ()),
+    ("GET /conversations/{}", (1,)),
+    ("GET /memory", ()),
+    ("GET /tokens", ()),
+    ("GET /halt", ()),
+    ("GET /costs", ()),
+    ("GET /jobs", ()),
 ]
 
 
@@ -52,6 +59,9 @@ def test_the_values_have_every_member_of_the_answers(sqlite_url: str, tmp_path: 
             await headway.todos.verify(1)
             await headway.todos.comment(1, "Soon.")
             await headway.goals.add("Every page has been proofread.")
+            await headway.conversations.add("The manual")
+            await headway.memory.add("Proofread aloud.")
+            await headway.tokens.add("printer")
             different = set()
             for route, ids in REQUESTS:
                 answer = find_operation(route).answers[200]

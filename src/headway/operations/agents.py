@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from headway.actions.inspection import steps
 from headway.actions.runs import runs
 from headway.actions.turns import steering, views
 from headway.actions.turns.views import RunFilter
-from headway.ledger.run import EffectState
 from headway.ledger.text import MAX_INTEGER
 from headway.operations import turns as turn_schemas
 from headway.operations.fields import CursorQuery, Id, Name, PageQuery, QueryModel
-from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, many, one, page
+from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
 from headway.values import work as values_work
 from headway.values.value import Meaning
 
@@ -25,32 +24,6 @@ class AgentsQuery(CursorQuery):
 class StepsQuery(QueryModel):
     limit: Annotated[int, Field(ge=1, le=100)] = 50
     after: Annotated[int | None, Field(ge=0, le=MAX_INTEGER, description="Only steps with a higher number")] = None
-
-
-# Answers
-
-
-class StepCallShape(BaseModel):
-    call_id: Annotated[str, Field(description="Empty for a writ")]
-    tool: str
-    arguments: Annotated[str, Field(description="JSON; at most 4,000 characters")]
-    state: EffectState
-    result: Annotated[str, Field(description="Text or JSON; at most 4,000 characters, and empty until the call has ended")]
-    run_id: Annotated[str | None, Field(description="The sub-agent that the call started")]
-    replayed: Annotated[bool, Field(description="Whether a fork got the result from the record")]
-    started_at: Annotated[float, Field(description="Epoch seconds")]
-    ended_at: Annotated[float, Field(description="Epoch seconds; 0: it has not ended")]
-
-
-class AgentStepShape(BaseModel):
-    """One answer of the agent's model. Answers that were withdrawn are not steps."""
-
-    n: Annotated[int, Field(description="The number of the answer in the transcript")]
-    at: Annotated[float, Field(description="Epoch seconds")]
-    text: Annotated[str, Field(description="At most 20,000 characters")]
-    calls: list[StepCallShape]
-    input_tokens: int
-    output_tokens: int
 
 
 # Operations on agent runs: /agents
@@ -83,7 +56,7 @@ def cancel_agent(call: OperationCall, run_id: str) -> Document:
 @table.add(
     "POST /agents/{run_id}/messages",
     "Send a message to a running agent, which reads it at its next step",
-    {202: one("message", turn_schemas.SteeringShape)},
+    {202: turn_schemas.SENT_MESSAGE},
     errors=(404,),
 )
 def steer_agent(call: OperationCall, run_id: str, body: turn_schemas.NewSteering) -> Document:
@@ -93,7 +66,7 @@ def steer_agent(call: OperationCall, run_id: str, body: turn_schemas.NewSteering
 @table.add(
     "GET /agents/{run_id}/messages",
     "List the messages that were sent to an agent while it ran, oldest first",
-    AnswerShape("ManySteering", {"messages": list[turn_schemas.SteeringShape]}),
+    turn_schemas.SENT_MESSAGES,
     errors=(404,),
 )
 def list_agent_messages(call: OperationCall, run_id: str, query: PageQuery) -> Document:
@@ -106,7 +79,7 @@ def list_agent_messages(call: OperationCall, run_id: str, query: PageQuery) -> D
     "List an agent's steps with their tool calls, oldest first, and the sub-agents that it started",
     many(
         "steps",
-        AgentStepShape,
+        values_work.AgentStep,
         agents=Annotated[list[values_work.Agent], Meaning("The sub-agents that it started itself, oldest first; at most 100")],
         next_after=Annotated[int | None, Meaning("`after` of the next page; null: this is the last one")],
         pruned=Annotated[bool, Meaning("Whether the beginning of the transcript was deleted because of its age")],

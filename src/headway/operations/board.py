@@ -74,7 +74,7 @@ class ViewFields(StrictModel):
 # Answers
 
 
-class TodoSummaryShape(BaseModel):
+class TodoSummary(BaseModel):
     id: int
     subject: str
     status: TodoStatus
@@ -82,12 +82,12 @@ class TodoSummaryShape(BaseModel):
 
 
 class Neighbours(BaseModel):
-    waits_for: list[TodoSummaryShape]
-    needed_by: Annotated[list[TodoSummaryShape], Field(description="The first 100")]
+    waits_for: list[TodoSummary]
+    needed_by: Annotated[list[TodoSummary], Field(description="The first 100")]
     has_more: Annotated[bool, Field(description="Whether more todos wait for it")]
 
 
-class ViewShape(BaseModel):
+class View(BaseModel):
     id: int
     name: str
     filters: BoardFilters
@@ -98,7 +98,7 @@ class ViewShape(BaseModel):
 
 
 class ManyViews(BaseModel):
-    views: Annotated[list[ViewShape], Field(max_length=VIEWS_LIMIT)]
+    views: Annotated[list[View], Field(max_length=VIEWS_LIMIT)]
 
 
 # Operations on comments: /todos/{todo_id}/comments
@@ -158,7 +158,7 @@ def list_todo_dependencies(call: OperationCall, todo_id: int) -> Document:
 # Operations on saved views of the board: /views
 
 
-ONE_VIEW = one("view", ViewShape)
+ONE_VIEW = one("view", View)
 
 
 @table.add("GET /views", "List the saved views of the board, by name", ManyViews)

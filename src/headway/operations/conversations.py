@@ -8,12 +8,11 @@ from headway.actions.history import conversation_pages, timeline
 from headway.actions.history.conversation_pages import ConversationFilter, Sort
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
-from headway.ledger.tenancy import ConversationState
 from headway.ledger.text import MAX_INTEGER, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.wording import QUERY_LIMIT
 from headway.operations import turns as turn_operation
 from headway.operations.fields import CursorQuery, Id, Name, StrictModel
-from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
+from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, many, one, page
 from headway.operations.turns import NewMessage
 from headway.values import turns as values_turns
 from headway.values.value import Meaning
@@ -55,33 +54,6 @@ class ConversationsQuery(CursorQuery):
 # Answers
 
 
-class ConversationShape(BaseModel):
-    id: int
-    key: str
-    title: str
-    created_at: int
-    updated_at: int
-    state: Annotated[
-        ConversationState,
-        Field(description="That of the unfinished turn; `waiting`: for a person; `paused`: for money; `idle`: no turn"),
-    ]
-    task_file: Annotated[str, Field(description="Path of the task list below HEADWAY_HOME")]
-    client: Annotated[str | None, Field(description="The coding assistant whose session it is")]
-    client_session: Annotated[str | None, Field(description="The assistant's own id of the session")]
-
-
-class OneConversation(BaseModel):
-    conversation: ConversationShape
-
-
-class StartedConversation(OneConversation):
-    turn_id: Annotated[str | None, Field(description="The turn that answers the first message; null if there was none")]
-
-
-class ListedConversation(ConversationShape):
-    excerpt: Annotated[str | None, Field(description="With `q`: the place in the newest message that has the words")] = None
-
-
 class DeletedConversation(BaseModel):
     deleted: Literal[True]
     restorable_until: Annotated[int, Field(description="When its rows are deleted for good")]
@@ -92,11 +64,20 @@ class DeletedConversation(BaseModel):
 
 table = OperationTable("conversations")
 
+ONE_CONVERSATION = one("conversation", values_turns.Conversation)
+STARTED_CONVERSATION = AnswerShape(
+    "StartedConversation",
+    {
+        **ONE_CONVERSATION.members,
+        "turn_id": Annotated[str | None, Meaning("The turn that answers the first message; null if there was none")],
+    },
+)
+
 
 @table.add(
     "POST /conversations",
     "Create a conversation, and send its first message if there is one",
-    {201: StartedConversation},
+    {201: STARTED_CONVERSATION},
     errors=(404,),
     is_served_apart=True,
 )
@@ -113,7 +94,7 @@ def create_conversation(call: OperationCall, body: NewConversation) -> Document:
     "List or search conversations, newest first",
     page(
         "conversations",
-        ListedConversation,
+        values_turns.Conversation,
         searched_all=Annotated[
             bool, Meaning("False: the search stopped before the oldest conversation. It continues with `next_cursor`")
         ],
@@ -125,12 +106,12 @@ def list_conversations(call: OperationCall, query: ConversationsQuery) -> Docume
     return conversation_pages.list_conversations(call.tx, call.tenant_id, query.selection(), query.limit, query.cursor).as_json()
 
 
-@table.add("GET /conversations/{conversation_id}", "Get a conversation", OneConversation, errors=(404,))
+@table.add("GET /conversations/{conversation_id}", "Get a conversation", ONE_CONVERSATION, errors=(404,))
 def get_conversation(call: OperationCall, conversation_id: int) -> Document:
     return {"conversation": conversations.show_conversation(call.tx, call.tenant_id, conversation_id).as_json()}
 
 
-@table.add("PATCH /conversations/{conversation_id}", "Rename a conversation", OneConversation, errors=(404,))
+@table.add("PATCH /conversations/{conversation_id}", "Rename a conversation", ONE_CONVERSATION, errors=(404,))
 def change_conversation(call: OperationCall, conversation_id: int, body: ConversationFields) -> Document:
     return {"conversation": conversations.rename_conversation(call.tx, call.tenant_id, conversation_id, body.title).as_json()}
 
@@ -151,7 +132,7 @@ def delete_conversation(call: OperationCall, conversation_id: int) -> Document:
 @table.add(
     "POST /conversations/{conversation_id}/restore",
     "Restore a deleted conversation",
-    OneConversation,
+    ONE_CONVERSATION,
     errors=(404,),
 )
 def restore_conversation(call: OperationCall, conversation_id: int) -> Document:
@@ -173,7 +154,7 @@ def list_conversation_messages(call: OperationCall, conversation_id: int, query:
 @table.add(
     "GET /conversations/{conversation_id}/timeline",
     "List past events, oldest first, with the running turn and the event to stream from",
-    one("timeline", turn_operation.TimelineShape),
+    one("timeline", turn_operation.Timeline),
     errors=(404,),
 )
 def get_conversation_timeline(call: OperationCall, conversation_id: int, query: turn_operation.TimelineQuery) -> Document:

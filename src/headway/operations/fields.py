@@ -103,9 +103,6 @@ class CursorQuery(PageQuery):
     cursor: Annotated[str | None, Field(json_schema_extra={"format": "cursor"}, description=CURSOR_DESCRIPTION)] = None
 
 
-# Answers. Handlers render them by hand, for speed; these models document them.
-
-
 def build_json_schema(shape: Any) -> dict[str, Any]:
     """Return the JSON Schema of a type, with references into the document's components."""
     schema: dict[str, Any] = TypeAdapter(shape).json_schema(ref_template="#/components/schemas/{model}")

@@ -62,18 +62,18 @@ class DiffQuery(QueryModel):
 # Answers
 
 
-class DiffLineShape(BaseModel):
+class DiffLine(BaseModel):
     kind: Literal["same", "added", "deleted"]
     text: str
     has_newline: bool
 
 
-class HunkShape(BaseModel):
+class Hunk(BaseModel):
     old_start: int
     old_lines: int
     new_start: int
     new_lines: int
-    lines: list[DiffLineShape]
+    lines: list[DiffLine]
 
 
 class FileDiff(BaseModel):
@@ -87,7 +87,7 @@ class FileDiff(BaseModel):
     added: Annotated[int | None, Field(description="Lines; null if they cannot be compared")]
     deleted: int | None
     is_cut: Annotated[bool, Field(description="Whether `hunks` do not show everything")]
-    hunks: list[HunkShape]
+    hunks: list[Hunk]
 
 
 # Operations on the files that agents wrote: /files. Files are read here, and never changed.

@@ -6,7 +6,6 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.operations.conversations import ConversationShape
 from headway.operations.fields import Id, Name, StrictModel, to_whole_number
 from headway.operations.goals import GoalDescription
 from headway.values import turns as values_turns
@@ -58,7 +57,7 @@ class GoalToFork(StrictModel):
 
 
 class ForkedConversation(BaseModel):
-    conversation: ConversationShape
+    conversation: values_turns.Conversation
     turn: values_turns.Turn
 
 

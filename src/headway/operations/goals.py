@@ -5,7 +5,7 @@ from typing import Annotated, Final, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headway.actions.goals import goals, views
-from headway.actions.goals.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, GoalEdit, NewGoal
+from headway.actions.goals.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, GoalEdit
 from headway.actions.goals.views import GRAPH_COLUMNS, DrawnPlan
 from headway.actions.runs import runs
 from headway.actions.todos import proof
@@ -42,7 +42,7 @@ FutureTime = Annotated[
 PAUSE_KINDS = [kind for kind in get_args(PauseKind) if kind]
 
 
-class NewGoalBody(StrictModel):
+class NewGoal(StrictModel):
     description: GoalDescription
     success_criteria: GoalText = ""
     priority: Priority = DEFAULT_PRIORITY
@@ -58,11 +58,11 @@ class NewGoalBody(StrictModel):
     ] = ""
     checks: Annotated[NewChecks, Field(description="What must hold at its end")] = []
 
-    def new_goal(self, by: Author) -> NewGoal:
+    def new_goal(self, by: Author) -> goals.NewGoal:
         budget = to_nanos(self.budget_usd or 0)
         checks = write_checks(list_checks(self.checks), by)
         deadline_at = (self.deadline or 0) * 1000
-        return NewGoal(self.description, self.success_criteria, self.priority, budget, deadline_at, self.repository, checks)
+        return goals.NewGoal(self.description, self.success_criteria, self.priority, budget, deadline_at, self.repository, checks)
 
 
 class GoalChange(StrictModel):
@@ -160,12 +160,12 @@ MAX_GOAL_RUNS: Final = 500
 
 
 @table.add("POST /goals", "Set a goal and start to pursue it", {201: ONE_GOAL})
-def create_goal(call: OperationCall, body: NewGoalBody) -> Document:
+def create_goal(call: OperationCall, body: NewGoal) -> Document:
     new_goal = check_repository(call, body.new_goal(call.tx.author))
     return start_goal(call, goals.add_goal(call.tx, call.tenant_id, new_goal, call.host.settings.limits))
 
 
-def check_repository(call: OperationCall, new_goal: NewGoal) -> NewGoal:
+def check_repository(call: OperationCall, new_goal: goals.NewGoal) -> goals.NewGoal:
     """Check the repository of a new goal, if it names one."""
     if not new_goal.repository:
         return new_goal

@@ -61,14 +61,14 @@ class BulkResult(BaseModel):
     next_cursor: Annotated[str | None, Field(description="`cursor` of the next request; null: there are no more dead jobs")]
 
 
-class JobCountShape(BaseModel):
+class JobCount(BaseModel):
     state: Literal["queued", "running", "delayed", "dead"]
     kind: str
     count: int
 
 
-class JobQueueShape(BaseModel):
-    counts: Annotated[list[JobCountShape], Field(description="Without completed and canceled jobs")]
+class JobQueue(BaseModel):
+    counts: Annotated[list[JobCount], Field(description="Without completed and canceled jobs")]
     due: Annotated[int, Field(description="Jobs that could run now and wait for a worker")]
     oldest_due_s: Annotated[float, Field(description="How long the one has waited that has waited longest; 0: none waits")]
 
@@ -79,7 +79,7 @@ class WorkerJob(BaseModel):
     since: int
 
 
-class WorkerShape(BaseModel):
+class Worker(BaseModel):
     id: str
     host: str
     pid: int
@@ -94,7 +94,7 @@ class WorkerShape(BaseModel):
 
 
 class ManyWorkers(BaseModel):
-    workers: list[WorkerShape]
+    workers: list[Worker]
 
 
 # Operations on the job queue: /jobs and /queue
@@ -108,7 +108,7 @@ ONE_JOB = one("job", values_work.Job)
 @table.add(
     "GET /queue",
     "Count the jobs that wait, run or are dead, and get the longest wait",
-    AnswerShape("OneQueue", {"queue": JobQueueShape}),
+    AnswerShape("OneQueue", {"queue": JobQueue}),
 )
 def get_queue(call: OperationCall) -> Document:
     return {"queue": dead_letters.build_queue(call.tx, call.tenant_id)}

@@ -13,6 +13,7 @@ from headway.operations.fields import CursorQuery, ListId, Name, Revision, Stric
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable
 from headway.operations.todos import Deleted
 from headway.values.value import Meaning
+from headway.values.work import Note
 
 MemoryText = Annotated[str, Field(min_length=1, max_length=ENTRY_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 
@@ -61,7 +62,7 @@ class MemoryFields(StrictModel):
 # Answers
 
 
-class OriginShape(BaseModel):
+class Origin(BaseModel):
     """The agent or the person that an entry comes from."""
 
     agent_id: Annotated[str, Field(description="The role of the agent that wrote it; empty: a person wrote it")]
@@ -74,23 +75,12 @@ class OriginShape(BaseModel):
     goal_id: int | None
 
 
-class MemoryShape(BaseModel):
-    id: int
-    conversation_id: Annotated[int, Field(description="0: tenant-wide; agents in every conversation recall it")]
-    kind: str
-    text: str
-    revision: Annotated[int, Field(description="How often it was edited")]
-    created_at: int
-    updated_at: int
-    origin: OriginShape
-
-
 # Operations on the notes that agents recall: /memory
 
 
 table = OperationTable("memory")
 
-ONE_MEMORY_ENTRY = AnswerShape("OneMemoryEntry", {"entry": MemoryShape})
+ONE_MEMORY_ENTRY = AnswerShape("OneMemoryEntry", {"entry": Note})
 
 
 @table.add(
@@ -99,7 +89,7 @@ ONE_MEMORY_ENTRY = AnswerShape("OneMemoryEntry", {"entry": MemoryShape})
     AnswerShape(
         "ManyMemoryEntries",
         {
-            "entries": list[MemoryShape],
+            "entries": list[Note],
             "next_cursor": str | None,
             "searched_all": Annotated[
                 bool, Meaning("False: the search stopped before the oldest entry. It continues with `next_cursor`")

@@ -17,6 +17,7 @@ from headway.ledger.tenancy import Token
 from headway.operations.fields import QueryModel
 from headway.settings import Settings
 from headway.storage.transaction import Transaction
+from headway.values.value import Value
 
 Document = Mapping[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Document | None])
@@ -37,7 +38,7 @@ class Choice(NamedTuple):
     options: tuple[AnswerShape, ...]
 
 
-Shape = type[BaseModel] | AnswerShape | Choice
+Shape = type[BaseModel] | type[Value] | AnswerShape | Choice
 Answers = Mapping[int, Shape | None]  # by status
 
 

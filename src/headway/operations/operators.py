@@ -17,8 +17,8 @@ from headway.ledger.tiers import Tier
 from headway.operations.fields import CursorQuery, Id, QueryModel, StrictModel
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationHost, OperationTable, one, page
 from headway.operations.todos import CheckFailure
-from headway.operations.tokens import AccessTokenShape, Secret
-from headway.values.work import Costs
+from headway.values.operators import AccessToken, HaltState, Secret
+from headway.values.work import CachedTokens, CacheWriteTokens, Costs, InputTokens
 
 MESSAGE_LIMIT: Final = 2_000
 NO_ANSWER: Final[dict[str, Any]] = {
@@ -35,27 +35,27 @@ class NewTenant(StrictModel):
     name: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 
 
-class TenantShape(BaseModel):
+class Tenant(BaseModel):
     id: int
     name: str
     created_at: int
 
 
-class TenantUsageShape(BaseModel):
+class TenantUsage(BaseModel):
     turns: Annotated[int, Field(description="Turns that have not ended")]
     jobs: Annotated[int, Field(description="Jobs that run")]
     storage: Annotated[int, Field(description="Bytes of stored text and files")]
     webhooks: int
 
 
-class ListedTenant(TenantShape):
+class ListedTenant(Tenant):
     tokens: Annotated[int, Field(description="Active tokens, without browser sessions")]
-    usage: TenantUsageShape
+    usage: TenantUsage
     spent_usd: Annotated[float, Field(description="In the last 24 hours")]
     limit_usd: float
 
 
-class QuotasShape(BaseModel):
+class Quotas(BaseModel):
     """The most that one tenant may use. Null: no limit."""
 
     turns: int | None
@@ -66,23 +66,23 @@ class QuotasShape(BaseModel):
 
 
 class QuotaUse(BaseModel):
-    usage: TenantUsageShape
-    quotas: QuotasShape
+    usage: TenantUsage
+    quotas: Quotas
 
 
 class ManyTenants(BaseModel):
     tenants: list[ListedTenant]
-    quotas: QuotasShape
+    quotas: Quotas
     next_cursor: str | None
 
 
 class CreatedTenant(BaseModel):
-    tenant: TenantShape
-    token: Annotated[AccessTokenShape, Field(description="Its first token, with the admin scope")]
+    tenant: Tenant
+    token: Annotated[AccessToken, Field(description="Its first token, with the admin scope")]
     secret: Secret
 
 
-class SettingShape(BaseModel):
+class Setting(BaseModel):
     name: str
     value: Annotated[str, Field(description="Empty: not set. Secrets appear only as `set`, and URLs without passwords")]
     source: Literal["flag", "environment", ".env", "models.toml", "default"]
@@ -92,10 +92,10 @@ class SettingShape(BaseModel):
 
 
 class ManySettings(BaseModel):
-    settings: list[SettingShape]
+    settings: list[Setting]
 
 
-class ModelTierShape(BaseModel):
+class ModelTier(BaseModel):
     tier: Tier
     model: str
     host: Annotated[str, Field(description="Of the provider, with the port if it is unusual; empty: in this process, or unknown")]
@@ -111,7 +111,7 @@ class ModelTierShape(BaseModel):
 
 
 class ManyTiers(BaseModel):
-    tiers: list[ModelTierShape]
+    tiers: list[ModelTier]
 
 
 class NewTrial(StrictModel):
@@ -120,7 +120,7 @@ class NewTrial(StrictModel):
     )
 
 
-class TrialShape(BaseModel):
+class Trial(BaseModel):
     ok: Annotated[bool, Field(description="Whether the model answered")]
     tier: Tier
     error: Annotated[str, Field(description="Why it did not; empty: it did")]
@@ -133,10 +133,10 @@ class TrialShape(BaseModel):
 
 
 class OneTrial(BaseModel):
-    trial: TrialShape
+    trial: Trial
 
 
-class McpToolShape(BaseModel):
+class McpTool(BaseModel):
     """A tool with what its server says about it. Null: it says nothing."""
 
     name: str
@@ -156,7 +156,7 @@ class McpServerDetails(BaseModel):
     error: Annotated[str, Field(description="Why it is down; empty: it is not")]
     checked_at: Annotated[int, Field(description="When it last answered or failed to, in epoch seconds; 0: it was not used yet")]
     timeout_s: Annotated[float, Field(description="Of a call")]
-    tools: list[McpToolShape]
+    tools: list[McpTool]
 
 
 class ManyMcpServers(BaseModel):
@@ -187,7 +187,7 @@ class Ready(BaseModel):
     checks: Checks
 
 
-class ProblemShape(BaseModel):
+class Problem(BaseModel):
     """The body of every error response."""
 
     title: str
@@ -211,18 +211,6 @@ class NewHalt(StrictModel):
 
 class CostLimit(StrictModel):
     limit_usd: Annotated[float, Field(ge=0, le=MOST_DOLLARS, allow_inf_nan=False)]
-
-
-class HaltShape(BaseModel):
-    halted: bool
-    why: str
-    since: int
-    by: Annotated[str, Field(description="Who halted: the label of a token, or `cli`")]
-
-
-InputTokens = Annotated[int, Field(description="Includes the cached tokens")]
-CachedTokens = Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
-CacheWriteTokens = Annotated[int, Field(description="The input tokens that were written to it")]
 
 
 FilterText = Annotated[str, Field(max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
@@ -251,7 +239,7 @@ class DayTotals(GroupTotals):
     day: Annotated[str, Field(description="YYYY-MM-DD, in UTC")]
 
 
-class HistoryShape(BaseModel):
+class History(BaseModel):
     by: SpendingGroup
     first_day: str
     last_day: Annotated[str, Field(description="Today, in UTC")]
@@ -268,7 +256,7 @@ class AuditQuery(CursorQuery):
     until: Annotated[int, Field(ge=0, le=MAX_SECONDS, description="Epoch seconds: only entries before that; 0: all")] = 0
 
 
-class AuditEntryShape(BaseModel):
+class AuditEntry(BaseModel):
     seq: int
     at: int
     who: Annotated[str, Field(description="The label and the number of the token, the user of the command line, or `headway`")]
@@ -295,7 +283,7 @@ class MarkedNotices(BaseModel):
     changed: Annotated[int, Field(description="How many were changed")]
 
 
-class NoticeShape(BaseModel):
+class Notice(BaseModel):
     id: int
     kind: str
     goal_id: int | None
@@ -306,7 +294,7 @@ class NoticeShape(BaseModel):
     done_at: Annotated[int, Field(description="0: it is open")]
 
 
-class SessionShape(BaseModel):
+class Session(BaseModel):
     tenant: str
     admin: Annotated[bool, Field(description="Whether the token may manage its tenant: tokens, webhooks, the cost limit")]
     operator: Annotated[bool, Field(description="Whether the token is the operator's, who runs the installation")]
@@ -321,7 +309,7 @@ class SessionShape(BaseModel):
 
 
 class OneSession(BaseModel):
-    session: SessionShape
+    session: Session
 
 
 # Operations that administrators and operators use: /halt, /costs, /quotas, /audit and /notices
@@ -330,7 +318,7 @@ class OneSession(BaseModel):
 table = OperationTable("operator")
 
 ONE_COSTS = one("costs", Costs)
-ONE_HALT = one("halt", HaltShape)
+ONE_HALT = one("halt", HaltState)
 
 
 @table.add("GET /halt", "Get the state of the halt", ONE_HALT)
@@ -365,7 +353,7 @@ def get_costs(call: OperationCall) -> Document:
     return encode_costs(call)
 
 
-@table.add("GET /costs/history", "Get what agents spent per day, by model, role or goal", one("history", HistoryShape))
+@table.add("GET /costs/history", "Get what agents spent per day, by model, role or goal", one("history", History))
 def get_costs_history(call: OperationCall, query: HistoryQuery) -> Document:
     """Days are in UTC. The eight groups that cost the most are named, and all others are one group."""
     return {"history": spending.build_history(call.tx, call.tenant_id, query.days, query.by)}
@@ -392,7 +380,7 @@ def get_quotas(call: OperationCall) -> Document:
 @table.add(
     "GET /audit",
     "List who changed access, limits or rules, newest first",
-    AnswerShape("ManyAuditEntries", {"entries": list[AuditEntryShape], "next_cursor": str | None}),
+    AnswerShape("ManyAuditEntries", {"entries": list[AuditEntry], "next_cursor": str | None}),
     right="read_audit",
 )
 def list_audit_entries(call: OperationCall, query: AuditQuery) -> Document:
@@ -403,7 +391,7 @@ def list_audit_entries(call: OperationCall, query: AuditQuery) -> Document:
     return audit.list_audit_entries(call.tx, call.tenant_id, chosen, query.limit, query.cursor, with_installation=with_installation)
 
 
-@table.add("GET /notices", "List notices to the operator, newest first", page("notices", NoticeShape))
+@table.add("GET /notices", "List notices to the operator, newest first", page("notices", Notice))
 def list_notices(call: OperationCall, query: NoticesQuery) -> Document:
     is_done = None if query.state is None else query.state == "done"
     return notices.list_page(call.tx, call.tenant_id, query.limit, query.cursor, is_done=is_done)

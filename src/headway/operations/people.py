@@ -73,7 +73,7 @@ Response = Annotated[
 # Answers
 
 
-class PolicyShape(BaseModel):
+class Policy(BaseModel):
     """The first rule that matches a call decides about it. The patterns are globs."""
 
     rules: list[Rule]
@@ -90,7 +90,7 @@ class CallToTry(StrictModel):
     arguments: dict[str, Any] = {}
 
 
-class TriedCallShape(BaseModel):
+class TriedCall(BaseModel):
     decision: Decision
     why: Annotated[str, Field(description="Which rule or default decides")]
     rule: Annotated[Rule | None, Field(description="The rule that matches; null: none does, and the tool's default applies")]

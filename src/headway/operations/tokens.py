@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from headway.actions.access import tokens
 from headway.actions.access.tokens import DEFAULT_OVERLAP_S, MAX_LIFETIME_S, MAX_OVERLAP_S
@@ -10,6 +10,7 @@ from headway.ledger.tenancy import TOKEN_SCOPES, TokenFilter, TokenScope
 from headway.ledger.text import NAME_LIMIT, TEXT_PATTERN
 from headway.operations.fields import CursorQuery, StrictModel
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one
+from headway.values.operators import AccessToken, CreatedAccessToken, RotatedAccessToken
 
 
 class NewAccessToken(StrictModel):
@@ -35,45 +36,9 @@ class NewRotation(StrictModel):
     ] = DEFAULT_OVERLAP_S
 
 
-class AccessTokenShape(BaseModel):
-    id: int
-    tenant_id: int
-    label: str
-    scopes: list[TokenScope]
-    operator: bool
-    session: Annotated[bool, Field(description="Whether it is a browser session")]
-    session_of: Annotated[int | None, Field(description="The token that the session was opened with, and ends with")]
-    created_at: int
-    expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
-    last_used_at: Annotated[int, Field(description="Also through its sessions; to the minute")]
-    revoked_at: int
-    replaced_by: Annotated[int | None, Field(description="The token that replaced it in a rotation")]
-
-
 class TokenQuery(CursorQuery):
     kind: Annotated[Literal["token", "session", "all"], Field(description="Tokens for programs, browser sessions, or both")] = "all"
     state: Annotated[Literal["active", "all"], Field(description="`all` includes tokens that were revoked or have expired")] = "all"
-
-
-class ListedAccessToken(AccessTokenShape):
-    current: Annotated[bool, Field(description="The caller's own token, or the one that its session was opened with")]
-
-
-Secret = Annotated[
-    str | None,
-    Field(description="Shown once. Null in the answer to a repeated Idempotency-Key, because secrets are not stored"),
-]
-
-
-class CreatedAccessToken(BaseModel):
-    token: AccessTokenShape
-    secret: Secret
-
-
-class RotatedAccessToken(BaseModel):
-    token: AccessTokenShape
-    secret: Secret
-    replaced: AccessTokenShape
 
 
 # Operations on access tokens: /tokens. An administrator's token manages the tokens of its tenant.
@@ -85,7 +50,7 @@ table = OperationTable("tokens")
 @table.add(
     "GET /tokens",
     "List the tokens and the active browser sessions of the tenant, newest first",
-    AnswerShape("ManyAccessTokens", {"tokens": list[ListedAccessToken], "next_cursor": str | None}),
+    AnswerShape("ManyAccessTokens", {"tokens": list[AccessToken], "next_cursor": str | None}),
     right="manage_tokens",
 )
 def list_tokens(call: OperationCall, query: TokenQuery) -> Document:
@@ -121,7 +86,7 @@ def rotate_token(call: OperationCall, token_id: int, body: NewRotation) -> Docum
 @table.add(
     "DELETE /tokens/{token_id}",
     "Revoke a token with its sessions, or end a session",
-    one("token", AccessTokenShape),
+    one("token", AccessToken),
     errors=(404, 507),
     right="manage_tokens",
 )

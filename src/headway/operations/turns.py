@@ -127,28 +127,18 @@ class WaitQuery(QueryModel):
 # Answers
 
 
-class SteeringShape(BaseModel):
-    id: int
-    run_id: str
-    turn_id: Annotated[str | None, Field(description="The turn that the agent works for; null if it works for a goal")]
-    content: str
-    sender: Annotated[str, Field(description="The label of the sender's token")]
-    created_at: int
-    read_at: Annotated[int, Field(description="When the agent read it; 0: not yet")]
-
-
 class TurnAccepted(BaseModel):
     turn_id: str
 
 
-class FileChangeShape(BaseModel):
+class FileChange(BaseModel):
     path: str
     added: Annotated[int | None, Field(description="Lines; null for a binary file")]
     deleted: int | None
     renamed_from: str | None = None
 
 
-class ChangesShape(BaseModel):
+class Changes(BaseModel):
     """What an agent changed in a git repository."""
 
     repository: str
@@ -156,21 +146,9 @@ class ChangesShape(BaseModel):
     base: Annotated[str, Field(description="The commit that the work started from")]
     commit: Annotated[str, Field(description="The last commit of the work")]
     merged: Annotated[bool, Field(description="Whether a sub-agent's work is in its parent's branch")]
-    files: list[FileChangeShape]
+    files: list[FileChange]
     omitted_files: Annotated[int, Field(description="Changed files beyond the first 200")]
     diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
-
-
-class OneTurn(BaseModel):
-    turn: values_turns.Turn
-
-
-class StopShape(BaseModel):
-    may_stop: bool
-    reason: Annotated[str, Field(description="For the agent, if it may not stop: what is open, and which checks failed")]
-    notice: Annotated[str, Field(description="For the person, if something is open nevertheless")]
-    refusals: Annotated[int, Field(description="How often in a row it was not allowed to stop, without progress")]
-    incomplete: list[values_turns.IncompleteItem]
 
 
 class TimelineEntry(BaseModel):
@@ -186,7 +164,7 @@ class QueueItem(BaseModel):
     status: Literal["pending", "current", "done"]
 
 
-class QueueShape(BaseModel):
+class Queue(BaseModel):
     total: int
     remaining: int
     current: QueueItem | None
@@ -201,23 +179,23 @@ class Words(BaseModel):
     text: str
 
 
-class TimelineShape(BaseModel):
+class Timeline(BaseModel):
     seq: Annotated[int, Field(description="Number of the last event in the log; newer events come after it")]
     entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
     running: Annotated[values_turns.Turn | None, Field(description="The turn that an agent is answering")]
     saying: Words | None
     turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]
-    todos: QueueShape | None
+    todos: Queue | None
 
 
-class ToolShape(BaseModel):
+class Tool(BaseModel):
     name: str
     description: str
     input_schema: dict[str, Any]
     server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
 
 
-class McpServerShape(BaseModel):
+class McpServer(BaseModel):
     name: str
     status: Annotated[
         ServerStatus,
@@ -226,8 +204,8 @@ class McpServerShape(BaseModel):
 
 
 class ManyTools(BaseModel):
-    tools: list[ToolShape]
-    servers: Annotated[list[McpServerShape], Field(description="The MCP servers of mcp.json")]
+    tools: list[Tool]
+    servers: Annotated[list[McpServer], Field(description="The MCP servers of mcp.json")]
 
 
 class ToolResult(BaseModel):
@@ -245,6 +223,10 @@ class WritResult(BaseModel):
 
 table = OperationTable("turns")
 
+ONE_TURN = one("turn", values_turns.Turn)
+SENT_MESSAGE = one("message", values_turns.SentMessage)
+SENT_MESSAGES = AnswerShape("ManySentMessages", {"messages": list[values_turns.SentMessage]})
+
 
 def encode_turn(call: OperationCall, turn_id: str) -> Document:
     return {"turn": turns.show_turn(call.tx, call.tenant_id, turn_id, call.host.settings.limits)}
@@ -253,14 +235,14 @@ def encode_turn(call: OperationCall, turn_id: str) -> Document:
 @table.add(
     "POST /turns",
     "Open a turn without running an agent, for clients with their own agent loop",
-    {201: OneTurn},
+    {201: ONE_TURN},
     errors=(404,),
 )
 def create_turn(call: OperationCall, body: NewTurn) -> Document:
     return encode_turn(call, conversations.open_turn(call.tx, call.tenant_id, body.conversation_id).id)
 
 
-@table.add("GET /turns/{turn_id}", "Get a turn", OneTurn, errors=(404,))
+@table.add("GET /turns/{turn_id}", "Get a turn", ONE_TURN, errors=(404,))
 def get_turn(call: OperationCall, turn_id: str) -> Document:
     return encode_turn(call, turn_id)
 
@@ -268,7 +250,7 @@ def get_turn(call: OperationCall, turn_id: str) -> Document:
 @table.add(
     "POST /turns/{turn_id}/cancel",
     "Cancel a running turn. What its agent was saying is kept as a message of the kind stopped",
-    OneTurn,
+    ONE_TURN,
     errors=(404, 409),
 )
 def cancel_turn(call: OperationCall, turn_id: str) -> Document:
@@ -279,7 +261,7 @@ def cancel_turn(call: OperationCall, turn_id: str) -> Document:
 @table.add(
     "POST /turns/{turn_id}/stop",
     "Ask whether the agent of your own loop may stop: not while its plan is open or its checks fail, which run for this",
-    {200: one("stop", StopShape)},
+    {200: one("stop", values_turns.StopDecision)},
     errors=(404, 409),
 )
 def stop_turn(call: OperationCall, turn_id: str, body: NewStop) -> Document:
@@ -290,7 +272,7 @@ def stop_turn(call: OperationCall, turn_id: str, body: NewStop) -> Document:
 @table.add(
     "POST /turns/{turn_id}/messages",
     "Send a message to a running turn, whose agent reads it at its next step",
-    {202: one("message", SteeringShape)},
+    {202: SENT_MESSAGE},
     errors=(404,),
 )
 def steer_turn(call: OperationCall, turn_id: str, body: NewSteering) -> Document:
@@ -300,7 +282,7 @@ def steer_turn(call: OperationCall, turn_id: str, body: NewSteering) -> Document
 @table.add(
     "GET /turns/{turn_id}/messages",
     "List the messages that were sent to a turn while it ran, oldest first",
-    AnswerShape("ManySteering", {"messages": list[SteeringShape]}),
+    SENT_MESSAGES,
     errors=(404,),
 )
 def list_turn_messages(call: OperationCall, turn_id: str, query: PageQuery) -> Document:

@@ -6,11 +6,12 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from headway.actions.engine import webhooks
 from headway.actions.engine.webhooks import DEFAULT_OVERLAP_S, MAX_OVERLAP_S
+from headway.ledger import webhook as ledger
 from headway.ledger.parsing.addresses import URL_LIMIT
 from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
-from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT, MAX_RECENT, NewWebhook, WebhookChange
+from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT
 from headway.operations.fields import CursorQuery, StrictModel, to_whole_number
-from headway.operations.operation import Document, OperationCall, OperationTable, one, page
+from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
 from headway.operations.todos import Deleted
 from headway.values import operators as values_operators
 
@@ -23,18 +24,18 @@ Number = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_nu
 Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 
 
-class NewWebhookBody(StrictModel):
+class NewWebhook(StrictModel):
     url: Url
     kinds: Kinds = []
     conversation_id: Annotated[Number, Field(description="Only events of this conversation. 0: of all")] = 0
     goal_id: Annotated[Number, Field(description="Only events of this goal. 0: of all")] = 0
     description: Description = ""
 
-    def to_new(self) -> NewWebhook:
-        return NewWebhook(self.url, tuple(self.kinds), self.conversation_id, self.goal_id, self.description)
+    def to_new(self) -> ledger.NewWebhook:
+        return ledger.NewWebhook(self.url, tuple(self.kinds), self.conversation_id, self.goal_id, self.description)
 
 
-class WebhookChangeBody(StrictModel):
+class WebhookChange(StrictModel):
     url: Url | None = None
     kinds: Kinds | None = None
     conversation_id: Number | None = None
@@ -42,9 +43,9 @@ class WebhookChangeBody(StrictModel):
     description: Description | None = None
     paused: Annotated[bool | None, Field(description="False also resumes a webhook that has failed")] = None
 
-    def to_change(self) -> WebhookChange:
+    def to_change(self) -> ledger.WebhookChange:
         kinds = None if self.kinds is None else tuple(self.kinds)
-        return WebhookChange(self.url, kinds, self.conversation_id, self.goal_id, self.description, self.paused)
+        return ledger.WebhookChange(self.url, kinds, self.conversation_id, self.goal_id, self.description, self.paused)
 
 
 class SecretRotation(StrictModel):
@@ -58,19 +59,8 @@ class ReplayStart(StrictModel):
     after: Annotated[Number, Field(description="Events after this number are delivered, again or for the first time")]
 
 
-class WebhookWithSecret(BaseModel):
-    webhook: values_operators.Webhook
-    secret: Annotated[
-        str | None, Field(description="Begins with whsec_. Shown once; null in the answer to a repeated Idempotency-Key")
-    ]
-
-
 class OneDelivery(BaseModel):
     delivery: values_operators.WebhookDelivery
-
-
-class ManyDeliveries(BaseModel):
-    deliveries: Annotated[list[values_operators.WebhookDelivery], Field(max_length=MAX_RECENT)]
 
 
 # Operations on webhooks: /webhooks. They need an administrator's token, because addresses of receivers may contain
@@ -95,12 +85,12 @@ def list_webhooks(call: OperationCall, query: CursorQuery) -> Document:
 @table.add(
     "POST /webhooks",
     "Subscribe an address to the events from now on",
-    {201: WebhookWithSecret},
+    {201: values_operators.WebhookWithSecret},
     errors=(404,),
     right="manage_webhooks",
     has_secret=True,
 )
-def create_webhook(call: OperationCall, body: NewWebhookBody) -> Document:
+def create_webhook(call: OperationCall, body: NewWebhook) -> Document:
     """The answer has the secret that messages are signed with. A repeated Idempotency-Key gets the same answer without it."""
     view = webhooks.create_webhook(call.tx, call.tenant_id, body.to_new(), call.host.settings.webhook_hosts)
     return {"webhook": view.as_json(), "secret": view.secret}
@@ -118,7 +108,7 @@ def get_webhook(call: OperationCall, webhook_id: str) -> Document:
     errors=(404,),
     right="manage_webhooks",
 )
-def change_webhook(call: OperationCall, webhook_id: str, body: WebhookChangeBody) -> Document:
+def change_webhook(call: OperationCall, webhook_id: str, body: WebhookChange) -> Document:
     hosts = call.host.settings.webhook_hosts
     view = webhooks.change_webhook(call.tx, call.tenant_id, webhook_id, body.to_change(), hosts)
     call.nudge()
@@ -134,7 +124,7 @@ def delete_webhook(call: OperationCall, webhook_id: str) -> Document:
 @table.add(
     "POST /webhooks/{webhook_id}/rotate",
     "Create a new secret. Messages are also signed with the old one for a while",
-    {201: WebhookWithSecret},
+    {201: values_operators.WebhookWithSecret},
     errors=(404,),
     right="manage_webhooks",
     has_secret=True,
@@ -161,7 +151,7 @@ def replay_webhook(call: OperationCall, webhook_id: str, body: ReplayStart) -> D
 @table.add(
     "GET /webhooks/{webhook_id}/deliveries",
     "List the last attempts to deliver, newest first",
-    ManyDeliveries,
+    many("deliveries", values_operators.WebhookDelivery),
     errors=(404,),
     right="manage_webhooks",
 )

@@ -22,7 +22,7 @@ class GoalExplanationQuery(ExplanationQuery):
 # Answers
 
 
-class WhyLineShape(BaseModel):
+class WhyLine(BaseModel):
     seq: Annotated[int | None, Field(description="The number of the event; null if the line is derived from stored rows")]
     at: int
     text: Annotated[
@@ -30,8 +30,8 @@ class WhyLineShape(BaseModel):
     ]
 
 
-class ExplanationShape(BaseModel):
-    why: list[WhyLineShape]
+class Explanation(BaseModel):
+    why: list[WhyLine]
     left_out: Annotated[int, Field(description="How many lines a higher limit would add")]
 
 
@@ -48,7 +48,7 @@ def explain(call: OperationCall, kind: WhyKind, reference: int | str, query: Exp
 @table.add(
     "GET /why/todo/{todo_id}",
     "Explain why a todo is in its present state, oldest event first",
-    ExplanationShape,
+    Explanation,
     errors=(404,),
 )
 def explain_todo(call: OperationCall, todo_id: int, query: ExplanationQuery) -> Document:
@@ -58,7 +58,7 @@ def explain_todo(call: OperationCall, todo_id: int, query: ExplanationQuery) -> 
 @table.add(
     "GET /why/turn/{turn_id}",
     "Explain why a turn is in its present state, oldest event first",
-    ExplanationShape,
+    Explanation,
     errors=(404,),
 )
 def explain_turn(call: OperationCall, turn_id: str, query: ExplanationQuery) -> Document:
@@ -68,7 +68,7 @@ def explain_turn(call: OperationCall, turn_id: str, query: ExplanationQuery) -> 
 @table.add(
     "GET /why/goal/{goal_id}",
     "Explain why a goal is in its present state, oldest event first, or only the present state of one of its sub-goals",
-    ExplanationShape,
+    Explanation,
     errors=(404,),
 )
 def explain_goal(call: OperationCall, goal_id: int, query: GoalExplanationQuery) -> Document:
@@ -80,7 +80,7 @@ def explain_goal(call: OperationCall, goal_id: int, query: GoalExplanationQuery)
 @table.add(
     "GET /why/job/{job_id}",
     "Explain why a job is in its present state, oldest event first",
-    ExplanationShape,
+    Explanation,
     errors=(404,),
 )
 def explain_job(call: OperationCall, job_id: str, query: ExplanationQuery) -> Document:

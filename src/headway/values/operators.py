@@ -1,12 +1,16 @@
 """What operators control: webhooks, tokens and the halt."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.webhook import WebhookState
 from headway.values.value import Meaning, Value
+
+Secret = Annotated[
+    str | None, Meaning("Shown once. Null in the answer to a repeated Idempotency-Key, because secrets are not stored")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -49,35 +53,45 @@ class AccessToken(Value):
     """A token of the tenant, without its secret. `expires_at` is None if it never does."""
 
     id: int
+    tenant_id: int
     label: str = ""
     scopes: tuple[TokenScope, ...] = ()
+    operator: bool = False
+    session: Annotated[bool, Meaning("Whether it is a browser session")] = False
+    session_of: Annotated[int | None, Meaning("The token that the session was opened with, and ends with")] = None
+    current: Annotated[
+        bool, Meaning("In lists: the caller's own token, or the one that its session was opened with", is_omitted=True)
+    ] = False
     created_at: datetime
-    expires_at: datetime | None = None
-    last_used_at: datetime | None = None
+    expires_at: Annotated[datetime | None, Meaning("Epoch seconds; 0: never")] = None
+    last_used_at: Annotated[datetime | None, Meaning("Also through its sessions; to the minute")] = None
     revoked_at: datetime | None = None
-    replaced_by: int | None = None
+    replaced_by: Annotated[int | None, Meaning("The token that replaced it in a rotation")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class NewAccessToken(Value):
+class CreatedAccessToken(Value):
     """A token that was just created, with its secret, which is shown once and not printed with the value."""
 
     token: AccessToken
-    secret: str | None
-
-    def __repr__(self) -> str:
-        return f"NewAccessToken(token={self.token!r})"
+    secret: Secret = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class NewWebhook(Value):
+class RotatedAccessToken(CreatedAccessToken):
+    """The token that replaces another one, which keeps working for a while."""
+
+    replaced: AccessToken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WebhookWithSecret(Value):
     """A webhook with a new secret, with which its messages are signed. The secret is shown once and not printed with the value."""
 
     webhook: Webhook
-    secret: str | None
-
-    def __repr__(self) -> str:
-        return f"NewWebhook(webhook={self.webhook!r})"
+    secret: Annotated[str | None, Meaning("Begins with whsec_. Shown once; null in the answer to a repeated Idempotency-Key")] = (
+        field(repr=False)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -87,4 +101,4 @@ class HaltState(Value):
     halted: bool
     why: str = ""
     since: datetime | None = None
-    by: str = ""
+    by: Annotated[str, Meaning("Who halted: the label of a token, or `cli`")] = ""

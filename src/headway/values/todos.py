@@ -53,7 +53,7 @@ class Todo(Value):
         return self.status in ("pending", "in_progress")
 
 
-class TodoFields(TypedDict, total=False):
+class TodoDraftFields(TypedDict, total=False):
     """The fields of a todo to add, beside its subject."""
 
     description: str
@@ -71,7 +71,7 @@ class TodoFields(TypedDict, total=False):
     labels: Sequence[str]
 
 
-class TodoDraft(TodoFields):
+class TodoDraft(TodoDraftFields):
     """A todo to add."""
 
     subject: Required[str]

@@ -96,9 +96,9 @@ class StopDecision(Value):
     """Whether the agent of a loop outside Headway may stop."""
 
     may_stop: bool
-    reason: str = ""  # for the agent, if it may not
-    notice: str = ""  # for the person, if something is open nevertheless
-    refusals: int = 0  # in a row, without progress
+    reason: Annotated[str, Meaning("For the agent, if it may not stop: the open items, and the checks that failed")] = ""
+    notice: Annotated[str, Meaning("For the person, if something is open nevertheless")] = ""
+    refusals: Annotated[int, Meaning("How often in a row it was not allowed to stop, without progress")] = 0
     incomplete: tuple[IncompleteItem, ...] = ()
 
 
@@ -135,9 +135,16 @@ class Conversation(Value):
     id: int
     key: str
     title: str = ""
-    state: ConversationState = "idle"
-    task_file: str = ""
-    excerpt: str | None = None
+    state: Annotated[
+        ConversationState,
+        Meaning("That of the unfinished turn; `waiting`: for a person; `paused`: for money; `idle`: no turn"),
+    ] = "idle"
+    task_file: Annotated[str, Meaning("Path of the task list below HEADWAY_HOME")] = ""
+    client: Annotated[str | None, Meaning("The coding assistant whose session it is")] = None
+    client_session: Annotated[str | None, Meaning("The assistant's own id of the session")] = None
+    excerpt: Annotated[
+        str | None, Meaning("In the results of a search: the place in the newest message that has the words", is_omitted=True)
+    ] = None
     created_at: datetime
     updated_at: datetime
 
@@ -179,11 +186,11 @@ class SentMessage(Value):
 
     id: int
     run_id: str
-    turn_id: str | None = None
+    turn_id: Annotated[str | None, Meaning("The turn that the agent works for; null if it works for a goal")] = None
     content: str
-    sender: str = ""
+    sender: Annotated[str, Meaning("The label of the sender's token")] = ""
     created_at: datetime
-    read_at: datetime | None = None
+    read_at: Annotated[datetime | None, Meaning("When the agent read it; 0: not yet")] = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,16 +17,21 @@ Convert = Callable[[Any], Any]
 class Meaning:
     """Says what a field means, in the OpenAPI document: `Annotated[int, Meaning("0: there is no plan yet")]`."""
 
-    def __init__(self, text: str = "", *, schema: str = "", is_omitted: bool = False, may_be_null: bool = False) -> None:
+    def __init__(
+        self, text: str = "", *, schema: str = "", is_omitted: bool = False, may_be_null: bool = False, has_fraction: bool = False
+    ) -> None:
         self.text = text
         self.schema = schema  # the name of the schema of a field that is a plain mapping here
         self.may_be_null = may_be_null  # for a time: null instead of 0 if there is none
+        self.has_fraction = has_fraction  # for a time: it is more exact than a second
         self.is_omitted = is_omitted  # whether answers leave the field out where it does not apply
 
     def __get_pydantic_json_schema__(self, core_schema: Any, describe: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         described = {SCHEMA_KEY: self.schema} if self.schema else describe(core_schema)
         if self.may_be_null:
             described = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+        if self.has_fraction:
+            described = {"type": "number"}
         return described | ({"description": self.text} if self.text else {}) | ({OMITTED_KEY: True} if self.is_omitted else {})
 
 
@@ -36,7 +41,7 @@ class Value:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        values = ((field, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]  # all are dataclasses
+        values = ((field, getattr(self, field.name)) for field in fields(self) if field.repr)  # type: ignore[arg-type]  # all are dataclasses
         shown = (f"{field.name}={shorten(value)}" for field, value in values if value is not None and value != field.default)
         return f"{type(self).__name__}({', '.join(shown)})"
 

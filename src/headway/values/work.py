@@ -49,27 +49,27 @@ class Agent(Value):
 class AgentCall(Value):
     """A tool call of an agent."""
 
-    call_id: str
+    call_id: Annotated[str, Meaning("Empty for a writ")]
     tool: str
-    arguments: str = ""
+    arguments: Annotated[str, Meaning("JSON; at most 4,000 characters")] = ""
     state: EffectState
-    result: str = ""
-    run_id: str | None = None
-    replayed: bool = False
-    started_at: datetime
-    ended_at: datetime | None = None
+    result: Annotated[str, Meaning("Text or JSON; at most 4,000 characters, and empty until the call has ended")] = ""
+    run_id: Annotated[str | None, Meaning("The sub-agent that the call started")] = None
+    replayed: Annotated[bool, Meaning("Whether a fork got the result from the record")] = False
+    started_at: Annotated[datetime, Meaning("Epoch seconds", has_fraction=True)]
+    ended_at: Annotated[datetime | None, Meaning("Epoch seconds; 0: it has not ended", has_fraction=True)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AgentStep(Value):
-    """One answer of an agent's model, with its tool calls."""
+    """One answer of an agent's model, with its tool calls. Answers that were withdrawn are not steps."""
 
-    n: int
-    text: str = ""
+    n: Annotated[int, Meaning("The number of the answer in the transcript")]
+    text: Annotated[str, Meaning("At most 20,000 characters")] = ""
     calls: tuple[AgentCall, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
-    at: datetime
+    at: Annotated[datetime, Meaning("Epoch seconds", has_fraction=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -117,9 +117,9 @@ class Note(Value):
     id: int
     text: str
     kind: str
-    conversation_id: int = 0
-    revision: int = 0
-    origin: Mapping[str, Any]
+    conversation_id: Annotated[int, Meaning("0: tenant-wide; agents in every conversation recall it")] = 0
+    revision: Annotated[int, Meaning("How often it was edited")] = 0
+    origin: Annotated[Mapping[str, Any], Meaning(schema="Origin")]
     created_at: datetime
     updated_at: datetime
 

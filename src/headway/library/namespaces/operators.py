@@ -5,7 +5,15 @@ from typing import Literal
 
 from headway.ledger.tenancy import TokenScope
 from headway.library.transport import RequestTransport, drop_none
-from headway.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
+from headway.values.operators import (
+    AccessToken,
+    CreatedAccessToken,
+    HaltState,
+    RotatedAccessToken,
+    Webhook,
+    WebhookDelivery,
+    WebhookWithSecret,
+)
 from headway.values.value import Page, decode, decode_all, decode_page
 
 
@@ -23,7 +31,7 @@ class Webhooks:
         conversation_id: int | None = None,
         goal_id: int | None = None,
         description: str = "",
-    ) -> NewWebhook:
+    ) -> WebhookWithSecret:
         """Subscribe an address to the events from now on: to all, or to some kinds, a conversation or a goal.
 
         Messages are signed with the `secret`, which is shown once. It is None if a server's answer was lost on the way and the
@@ -32,7 +40,7 @@ class Webhooks:
         body = drop_none(
             url=url, kinds=list(kinds), conversation_id=conversation_id, goal_id=goal_id, description=description or None
         )
-        return decode(NewWebhook, await self._transport.send("POST /webhooks", body=body))
+        return decode(WebhookWithSecret, await self._transport.send("POST /webhooks", body=body))
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[Webhook]:
         """List webhooks, newest first."""
@@ -72,10 +80,10 @@ class Webhooks:
         """Deliver again, also after deliveries had failed for good."""
         return decode(Webhook, (await self._transport.send("PATCH /webhooks/{}", webhook_id, body={"paused": False}))["webhook"])
 
-    async def rotate_secret(self, webhook_id: str, *, overlap_s: float | None = None) -> NewWebhook:
+    async def rotate_secret(self, webhook_id: str, *, overlap_s: float | None = None) -> WebhookWithSecret:
         """Replace the secret. For `overlap_s` seconds (a day by default), messages are also signed with the old one."""
         body = drop_none(overlap_s=overlap_s)
-        return decode(NewWebhook, await self._transport.send("POST /webhooks/{}/rotate", webhook_id, body=body))
+        return decode(WebhookWithSecret, await self._transport.send("POST /webhooks/{}/rotate", webhook_id, body=body))
 
     async def replay(self, webhook_id: str, after: int) -> Webhook:
         """Deliver the events after a number, again or for the first time."""
@@ -97,14 +105,14 @@ class Tokens:
     def __init__(self, transport: RequestTransport) -> None:
         self._transport = transport
 
-    async def add(self, label: str = "", *, scope: TokenScope = "write", expires_s: float | None = None) -> NewAccessToken:
-        """Create a token. A scope includes those below it: `read`, `write`, `operator`.
+    async def add(self, label: str = "", *, scope: TokenScope = "write", expires_s: float | None = None) -> CreatedAccessToken:
+        """Create a token. Each scope includes the ones before it: `read`, `write`, `admin`, `operator`.
 
         The `secret` is shown once. It is None if a server's answer was lost on the way and the request was sent again: then revoke
         the token and create another.
         """
         body = drop_none(label=label, scopes=[scope], expires_s=expires_s)
-        return decode(NewAccessToken, await self._transport.send("POST /tokens", body=body))
+        return decode(CreatedAccessToken, await self._transport.send("POST /tokens", body=body))
 
     async def list(
         self,
@@ -118,10 +126,10 @@ class Tokens:
         query = drop_none(kind=kind, state=state, limit=limit, cursor=cursor)
         return decode_page(AccessToken, await self._transport.send("GET /tokens", query=query), "tokens")
 
-    async def rotate(self, token_id: int, *, overlap_s: float | None = None) -> NewAccessToken:
+    async def rotate(self, token_id: int, *, overlap_s: float | None = None) -> RotatedAccessToken:
         """Create a token that replaces another one, which keeps working for `overlap_s` seconds (a day by default)."""
         body = drop_none(overlap_s=overlap_s)
-        return decode(NewAccessToken, await self._transport.send("POST /tokens/{}/rotate", token_id, body=body))
+        return decode(RotatedAccessToken, await self._transport.send("POST /tokens/{}/rotate", token_id, body=body))
 
     async def revoke(self, token_id: int) -> AccessToken:
         """Revoke a token with its sessions, or end a session."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, Unpack
 
 from headway.library.transport import RequestTransport, drop_none, join_explanation, present
-from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoFields, TodoFilters
+from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoDraftFields, TodoFilters
 from headway.values.value import Page, decode, decode_all, decode_page
 
 ListId = int | Literal["tenant"]
@@ -17,7 +17,7 @@ class Todos:
     def __init__(self, transport: RequestTransport) -> None:
         self._transport = transport
 
-    async def add(self, subject: str, **fields: Unpack[TodoFields]) -> Todo:
+    async def add(self, subject: str, **fields: Unpack[TodoDraftFields]) -> Todo:
         """Add a todo at the end of its list, or at a position. A conversation_id of 0 is the list of the whole tenant."""
         body = encode_fields({"subject": subject, **fields})
         return decode(Todo, (await self._transport.send("POST /todos", body=drop_none(**body)))["todo"])

@@ -52,8 +52,7 @@ from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.routing import HttpRoute
 from headway.values.value import OMITTED_KEY, SCHEMA_KEY
 
-PREFIX: Final = "#/components/schemas/"
-SUFFIXES: Final = ("Shape", "Body")  # distinguish our classes from those of the ledger, and mean nothing to others
+SCHEMA_REF: Final = "#/components/schemas/{model}"
 ENUMS: Final[dict[str, Any]] = {
     "ApprovalState": inbox.ApprovalState,
     "CallState": EffectState,
@@ -102,7 +101,7 @@ def name_schemas(document: Mapping[str, Any], roles: list[str]) -> dict[str, Any
     """
     enums = {name: list(values) for values, name in ENUM_NAMES.items()} | {"Role": roles}
     components = document["components"]
-    schemas = {shorten(name): tidy(schema) | {"title": shorten(name)} for name, schema in components["schemas"].items()}
+    schemas = {name: tidy(schema) | {"title": name} for name, schema in components["schemas"].items()}
     shared: dict[str, Any] = {name: {"type": "string", "enum": values, "title": name} for name, values in enums.items()}
     shared["JsonObject"] = ANY_OBJECT | {"title": "JsonObject"}
     assert not schemas.keys() & shared.keys(), sorted(schemas.keys() & shared.keys())
@@ -113,12 +112,10 @@ def name_schemas(document: Mapping[str, Any], roles: list[str]) -> dict[str, Any
 def tidy(part: Any) -> Any:
     if isinstance(part, list):
         return [tidy(item) for item in part]
-    if isinstance(part, str) and part.startswith(PREFIX):
-        return PREFIX + shorten(part.removeprefix(PREFIX))
     if not isinstance(part, dict):
         return part
     if name := find_shared(part):
-        return {"$ref": PREFIX + name} | {key: part[key] for key in KEPT_BESIDE_REFERENCE if key in part}
+        return {"$ref": SCHEMA_REF.format(model=name)} | {key: part[key] for key in KEPT_BESIDE_REFERENCE if key in part}
     return {
         key: value if key in DATA_KEYS else tidy(value)
         for key, value in part.items()
@@ -132,13 +129,6 @@ def find_shared(schema: Mapping[str, Any]) -> str | None:
         return "JsonObject"
     values = schema.get("enum")
     return ENUM_NAMES.get(tuple(values)) if isinstance(values, list) else None
-
-
-def shorten(name: str) -> str:
-    """Return the name of a schema without a suffix: `TodoShape` is `Todo`."""
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
 
 
 # Describes values as REST writes them, for the OpenAPI document.
@@ -233,8 +223,7 @@ BASE_CLASSES = (
     todo_schemas.NamedCheck,
     operators.GroupTotals,
 )
-SCHEMA_REF = "#/components/schemas/{model}"
-PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
+PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}
 OPENAI_ERROR_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="OpenAiError")}}
 
 IDEMPOTENCY_KEY_PARAMETER = {
@@ -348,7 +337,7 @@ def list_answers() -> Iterator[Shape]:
     """List what operations answer, apart from the models."""
     for table in list_tables():
         for operation in table.operations:
-            yield from (shape for shape in operation.answers.values() if shape and not isinstance(shape, type))
+            yield from filter(None, operation.answers.values())
 
 
 def describe_default(field: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ CONVERSATION = TypeAdapter(operations.NewConversation)
 @routes.post(
     "/conversations",
     summary="Create a conversation, and send its first message if there is one",
-    **document_route({201: operations.StartedConversation}, also=(404,), body=operations.NewConversation, idempotent=True),
+    **document_route({201: operations.STARTED_CONVERSATION}, also=(404,), body=operations.NewConversation, idempotent=True),
 )
 async def create_conversation(request: Request) -> Response:
     call = RequestContext(request)

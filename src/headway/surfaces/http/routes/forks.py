@@ -36,7 +36,7 @@ GOAL = TypeAdapter(fork_operation.GoalToFork)
     "/turns/{turn_id}/fork",
     summary="Copy a turn up to a step into a new conversation, and continue it there",
     **document_route(
-        {201: turn_operation.OneTurn}, also=(404,), body=fork_operation.TurnToFork, path={"turn_id": str}, idempotent=True
+        {201: turn_operation.ONE_TURN}, also=(404,), body=fork_operation.TurnToFork, path={"turn_id": str}, idempotent=True
     ),
 )
 async def fork_turn(request: Request) -> Response:

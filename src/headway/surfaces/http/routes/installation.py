@@ -194,7 +194,7 @@ CALL = TypeAdapter(shapes.CallToTry)
 @policy_routes.get(
     "/policy",
     summary="Get the rules that decide which tool calls need approval",
-    **document_route({200: shapes.PolicyShape}),
+    **document_route({200: shapes.Policy}),
 )
 async def get_policy(request: Request) -> Response:
     """Rules for other tenants are left out. Needs the admin scope. Only the operator sees the patterns for arguments in rules that
@@ -227,7 +227,7 @@ def describe_rule(tx: Transaction, token: Token, rule: Rule, tenant: str) -> dic
 @policy_routes.post(
     "/policy/test",
     summary="Get what the policy would decide about a tool call, without making it",
-    **document_route({200: shapes.TriedCallShape}, also=(404,), body=shapes.CallToTry, idempotent=True),
+    **document_route({200: shapes.TriedCall}, also=(404,), body=shapes.CallToTry, idempotent=True),
 )
 async def test_policy(request: Request) -> Response:
     call = RequestContext(request)
