@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from headway.ledger.goal import DECISION_KINDS
+
 WAITING = """SELECT t.id, t.waiting, (SELECT COUNT(*) FROM requests r WHERE r.turn_id = t.id AND r.state = 'open') FROM turns t"""
 OF_ENDED_RUNS = "SELECT q.kind, q.id FROM requests q JOIN runs r ON r.id = q.run_id WHERE q.state = 'open' AND r.ended_at <> 0"
 UNAPPROVED = """SELECT e.run_id, e.n, e.place, e.state, a.state FROM effects e
@@ -19,12 +21,19 @@ UNSETTLED = """SELECT n.url FROM notices n JOIN requests r ON n.url = '/inbox/' 
         WHERE n.done_at = 0 AND n.kind IN ('proposal', 'decision', 'fault') AND g.status <> 'paused'"""
 
 
+UNDECIDED = """SELECT g.id, g.pause_kind, (SELECT COUNT(*) FROM requests r WHERE r.tenant_id = g.tenant_id AND r.goal_id = g.id
+        AND r.kind = 'decision' AND r.state = 'open') FROM goals g
+    WHERE g.status = 'paused' OR EXISTS (SELECT 1 FROM requests r WHERE r.tenant_id = g.tenant_id AND r.goal_id = g.id)"""
+
+
 def check_waiting(database: Any) -> None:
     """Check that turns count what they wait for, ended runs wait for nobody, no call was made without approval, and no notice asks
-    for a decision that was made."""
+    for a decision that was made. A goal is in the inbox as long as it needs a decision."""
     for turn_id, counted, found in database.read(lambda tx: tx.all(WAITING)):
         assert counted == found, f"turn {turn_id} counts {counted} open requests, and has {found}"
     assert database.read(lambda tx: tx.all(OF_ENDED_RUNS)) == []
     assert database.read(lambda tx: tx.all(UNAPPROVED)) == []
     assert database.read(lambda tx: tx.all(UNPROPOSED)) == []
     assert database.read(lambda tx: tx.all(UNSETTLED)) == []
+    for goal_id, pause_kind, found in database.read(lambda tx: tx.all(UNDECIDED)):
+        assert found == (pause_kind in DECISION_KINDS), f"goal {goal_id}, paused with {pause_kind!r}, has {found} open decisions"

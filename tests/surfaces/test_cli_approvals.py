@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.actions.runs import inbox
 from headway.actions.turns import turns
 from headway.ledger.run import Effect
@@ -45,6 +47,23 @@ def asked(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
             return Asked(str(approval.id), str(question.id))
 
         yield database.write(ask)
+
+
+def test_the_inbox_decides_about_a_paused_goal(headway: Shell) -> None:
+    headway.ok("tenant", "list")
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        goal = TenantHarness(database).write(goals.propose, NewGoal("A tidy shed."), "A hunch.")
+    place = ("--tenant", "acme")
+
+    (row,) = headway.ok("inbox", "list", "--kind", "decision", *place).splitlines()
+    number = row[: row.index("\t")].removeprefix("#")
+    assert row.startswith(f"#{number}\tdecision\topen\tindex\tAn agent proposes goal #{goal.id}: “A tidy shed.”.")
+    assert row.endswith("[continue | replan | abandon]")
+    assert "Answer with one of: continue, replan, abandon." in get_error_line(headway("inbox", "answer", number, "yes", *place), 2)
+    answered = headway.json("inbox", "answer", number, "abandon", "--note", "It is tidy.", *place)["request"]
+    assert (answered["answer"], answered["reason"], answered["decided_by"]) == ("abandon", "It is tidy.", "cli")
+    assert headway.json("goal", "show", str(goal.id), *place)["goal"]["status"] == "abandoned"
+    assert headway.ok("inbox", "list", *place) == "nothing waits\n"
 
 
 def test_the_inbox_lists_and_answers_requests_of_both_kinds(headway: Shell, asked: Asked) -> None:

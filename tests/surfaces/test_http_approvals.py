@@ -1,10 +1,12 @@
-"""Approvals and questions over REST: a turn waits until a person decides, and what was approved is what runs."""
+"""The inbox over REST: a turn or a goal waits until a person decides, and exactly the approved call runs."""
 
 from uuid import uuid4
 
 import pytest
 
 from headway.actions.access import tokens
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from tests.model_server import ModelServer, calls, text
 from tests.surfaces.conversation_client import messages_path, reply_in_order, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
@@ -106,7 +108,8 @@ def test_the_stream_of_any_conversation_tells_how_much_waits(sqlite_chatter: Cli
         events = (event for event in stream.events() if event.event in ("waiting_changed", "question_asked"))
         counts = [next(events), next(events)]
 
-    assert [event.data for event in counts] == [{"approvals": 0, "questions": 1}, {"approvals": 0, "questions": 0}]
+    none = {"approvals": 0, "questions": 0, "decisions": 0}
+    assert [event.data for event in counts] == [{**none, "questions": 1}, none]
     wait_for_turn(sqlite_chatter, turn["id"])
 
 
@@ -141,6 +144,43 @@ def test_a_question_is_answered_once(chatter: Client, chat_service: Service, mod
     assert '"answer": "blue"' in model.requests[-1].tool_results[-1].content
     assert chatter.ok("POST", path, json={"answer": "blue"}) == answered == chatter.ok("GET", path)
     chatter.refused("POST", path, 409, "conflict", json={"answer": "red"})
+
+
+def test_a_paused_goal_is_in_the_inbox_until_someone_decides(chatter: Client) -> None:
+    def pause(reason: str) -> int:
+        goal = chatter.desk.write(goals.propose, NewGoal(reason), "A hunch.")
+        return goal.id
+
+    first, second = pause("A tidy shed."), pause("A new shed.")
+    other, request = chatter.ok("GET", "/v1/inbox", params={"kind": "decision"})["requests"]
+    path = f"/v1/inbox/{request['id']}"
+
+    assert [(one["goal_id"], one["state"], one["run_id"]) for one in (request, other)] == [
+        (first, "open", None),
+        (second, "open", None),
+    ]
+    assert request["question"].startswith(f"An agent proposes goal #{first}: “A tidy shed.”.")
+    assert request["choices"] == ["continue", "replan", "abandon"]
+    assert chatter.ok("GET", f"/v1/goals/{first}")["goal"]["waiting_for"] is None  # none of its agents waits
+    detail = chatter.refused("POST", path, 422, "invalid", json={"answer": "continue"})
+    assert detail == f"Request #{request['id']} asks to decide about a goal: send `action`."
+    chatter.refused("POST", path, 422, "invalid", json={"action": "wait"})
+    chatter.refused("POST", f"/v1/questions/{request['id']}", 404, "not_found", json={"answer": "continue"})
+    answered = chatter.ok("POST", path, json={"action": "abandon", "note": "It is tidy."})["request"]
+    assert [answered[name] for name in ("state", "answer", "reason", "decided_by")] == [
+        "answered",
+        "abandon",
+        "It is tidy.",
+        "a test",
+    ]
+    assert chatter.ok("POST", path, json={"action": "abandon", "note": "It is tidy."})["request"] == answered
+    chatter.refused("POST", path, 409, "conflict", json={"action": "continue"})
+    assert chatter.ok("GET", f"/v1/goals/{first}")["goal"]["status"] == "abandoned"
+
+    # A decision that is made elsewhere is an answer, too.
+    chatter.ok("POST", f"/v1/goals/{second}/decision", json={"action": "abandon"})
+    assert chatter.ok("GET", f"/v1/inbox/{other['id']}")["request"]["answer"] == "abandon"
+    assert chatter.ok("GET", "/v1/inbox")["requests"] == []
 
 
 def test_a_key_makes_a_decision_once_and_repeats_its_answer(

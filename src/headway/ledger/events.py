@@ -20,6 +20,8 @@ EventKind = Literal[
     "conversation_deleted",
     "cost_changed",
     "cost_limit_changed",
+    "decision_made",
+    "decision_requested",
     "goal_changed",
     "goal_deleted",
     "halted",

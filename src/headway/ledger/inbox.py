@@ -1,10 +1,11 @@
-"""The inbox: requests of agents to people, to approve a tool call or to answer a question. The run waits until one of them has."""
+"""The inbox: requests to people, to approve a tool call, to answer a question or to decide about a paused goal. The run or the goal
+waits for the response."""
 
 import hashlib
 import json
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-RequestKind = Literal["approval", "question"]
+RequestKind = Literal["approval", "question", "decision"]
 RequestState = Literal["open", "approved", "rejected", "answered", "expired", "canceled"]
 # The states of requests of one kind, by the names that events and the lists of one kind have for them.
 ApprovalState = Literal["proposed", "approved", "rejected", "expired", "canceled"]
@@ -16,14 +17,14 @@ CHOICE_LENGTH: Final = 200
 
 
 class PersonRequest(NamedTuple):
-    """What an agent waits for: a person who approves its call, or answers its question."""
+    """A request to a person: to approve a call, to answer a question, or to decide about a goal."""
 
     id: int
     tenant_id: int
     kind: RequestKind
     conversation_id: int
     turn_id: str | None
-    run_id: str
+    run_id: str | None  # None: a decision, for which no run waits
     goal_id: int | None
     role: str
     # An approval:
@@ -34,12 +35,12 @@ class PersonRequest(NamedTuple):
     arguments: str = ""  # JSON: those proposed, or those that a person approved instead
     digest: str = ""  # of the tool and the arguments; only a call with this digest may be made
     why: str = ""  # the rule that asks
-    reason: str = ""  # why a person decided so
-    # A question:
+    reason: str = ""  # why a person decided so; also the note with a decision
+    # A question or a decision:
     question: str = ""
     choices: str = "[]"  # JSON: a list of texts; empty for any answer
     answer: str = ""
-    # Both:
+    # All:
     state: RequestState = "open"
     decided_by: str = ""
     created_at: int = 0
@@ -49,6 +50,12 @@ class PersonRequest(NamedTuple):
     @property
     def is_open(self) -> bool:
         return self.state == "open"
+
+    @property
+    def waiting_run(self) -> str:
+        """The run that waits for an approval or an answer."""
+        assert self.run_id is not None, "no run waits for a decision about a goal"
+        return self.run_id
 
     @property
     def is_client_call(self) -> bool:
@@ -86,8 +93,10 @@ class PersonRequest(NamedTuple):
         }
 
     def as_item(self) -> dict[str, Any]:
-        """Return the approval or the question, as events and the lists of one kind have it."""
+        """Return the request as events and the lists of one kind have it."""
         document = self.as_json()
+        if self.kind == "decision":
+            return {name: document[name] for name in DECISION_FIELDS}
         if self.kind == "approval":
             return {name: document[name] for name in APPROVAL_FIELDS} | {"state": "proposed" if self.is_open else self.state}
         call = {"tool": self.tool, "arguments": document["arguments"]} if self.is_client_call else None
@@ -101,6 +110,7 @@ APPROVAL_FIELDS: Final = (
     *("call_id", "tool", "arguments", "digest", "why", "reason", "decided_by", "expires_at", "decided_at"),
 )
 QUESTION_FIELDS: Final = (*SHARED_FIELDS, "question", "choices", "answer")
+DECISION_FIELDS: Final = (*QUESTION_FIELDS, "reason", "decided_by", "decided_at")
 
 
 def compute_digest(tool: str, arguments: str) -> str:

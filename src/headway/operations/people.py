@@ -1,9 +1,10 @@
-"""Operations on approvals and questions. The policy has its schemas here."""
+"""Operations on requests to people: /inbox, and /approvals and /questions, which are the requests of one kind."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag
 
+from headway.actions.goals import goals
 from headway.actions.runs import inbox
 from headway.actions.runs.inbox import ANSWER_LIMIT, REASON_LIMIT, ApprovalDecision
 from headway.ledger.errors import Invalid
@@ -11,12 +12,13 @@ from headway.ledger.inbox import ApprovalState, PersonRequest, QuestionState, Re
 from headway.ledger.permission import Decision
 from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.operations.fields import CursorQuery, StrictModel
+from headway.operations.goals import NewDecision, interrupt_goal
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one, page
 from headway.values import inbox as values
 from headway.values.inbox import Rule
 from headway.values.value import Meaning
 
-DECISION_TAG, ANSWER_TAG = "(decision)", "(answer)"  # left out of the descriptions of mistakes
+DECISION_TAG, ANSWER_TAG, GOAL_TAG = "(decision)", "(answer)", "(goal)"  # left out of the descriptions of mistakes
 
 
 class InboxQuery(CursorQuery):
@@ -63,12 +65,21 @@ class NewAnswer(StrictModel):
 
 
 def choose_tag(body: Any) -> str:
-    return ANSWER_TAG if isinstance(body, dict) and "answer" in body else DECISION_TAG
+    tags = {"answer": ANSWER_TAG, "action": GOAL_TAG}
+    return next((tags[name] for name in tags if isinstance(body, dict) and name in body), DECISION_TAG)
 
 
 Response = Annotated[
-    Annotated[NewApprovalDecision, Tag(DECISION_TAG)] | Annotated[NewAnswer, Tag(ANSWER_TAG)], Discriminator(choose_tag)
+    Annotated[NewApprovalDecision, Tag(DECISION_TAG)]
+    | Annotated[NewAnswer, Tag(ANSWER_TAG)]
+    | Annotated[NewDecision, Tag(GOAL_TAG)],
+    Discriminator(choose_tag),
 ]
+KIND_HINTS: Final[dict[RequestKind, str]] = {
+    "approval": "asks for approval: send `decision`",
+    "question": "is a question: send `answer`",
+    "decision": "asks to decide about a goal: send `action`",
+}
 
 # Answers
 
@@ -103,9 +114,6 @@ class RemovedRules(BaseModel):
     rules: list[Rule]
 
 
-# Operations on requests to people: /inbox, and /approvals and /questions, which are the requests of one kind
-
-
 table = OperationTable("people")
 
 RULE = Meaning("What `always` would add; null if decided, or if no rule can be written")
@@ -120,7 +128,7 @@ def with_rule(shape: AnswerShape, name: str) -> AnswerShape:
 
 @table.add("GET /inbox", "List what waits for a person, newest first", page("requests", values.PersonRequest))
 def list_requests(call: OperationCall, query: InboxQuery) -> Document:
-    """Calls that need approval, and questions of agents. `state=all` adds those that are decided."""
+    """Calls that need approval, questions of agents, and paused goals that need a decision. `state=all` adds decided ones."""
     state = None if query.state == "all" else query.state
     found = inbox.list_page(call.tx, call.tenant_id, query.kind, state, query.limit, query.cursor)
     return {"requests": [request.as_json() for request in found.requests], "next_cursor": found.next_cursor}
@@ -142,14 +150,20 @@ def preview_rule(call: OperationCall, request: PersonRequest) -> dict[str, Any] 
     return rule.as_json() if rule else None
 
 
-@table.add("POST /inbox/{request_id}", "Approve or reject a proposed tool call, or answer a question", ONE_REQUEST, errors=(404,))
+@table.add("POST /inbox/{request_id}", "Respond to a request", ONE_REQUEST, errors=(404,))
 def answer_request(call: OperationCall, request_id: int, body: Response) -> Document:
-    """An approval takes a `decision`, a question an `answer`. The same again changes nothing. Another one is refused with 409."""
+    """An approval takes a `decision`, a question an `answer`, a paused goal an `action`. The same again changes nothing. Another
+    one is refused with 409."""
     request = inbox.get(call.tx, call.tenant_id, request_id)
-    if isinstance(body, NewAnswer) != (request.kind == "question"):
-        expected = "is a question: send `answer`" if request.kind == "question" else "asks for approval: send `decision`"
-        raise Invalid(f"Request #{request_id} {expected}.")
-    answered = answer(call, request_id, body) if isinstance(body, NewAnswer) else decide(call, request_id, body)
+    match request.kind, body:
+        case "approval", NewApprovalDecision():
+            answered = decide(call, request_id, body)
+        case "question", NewAnswer():
+            answered = answer(call, request_id, body)
+        case "decision", NewDecision():
+            answered = decide_goal(call, request, body)
+        case _:
+            raise Invalid(f"Request #{request_id} {KIND_HINTS[request.kind]}.")
     return {"request": answered.as_json()}
 
 
@@ -163,6 +177,12 @@ def decide(call: OperationCall, request_id: int, body: NewApprovalDecision) -> P
 def answer(call: OperationCall, request_id: int, body: NewAnswer) -> PersonRequest:
     call.nudge()
     return inbox.answer(call.tx, call.tenant_id, request_id, body.answer, call.caller_name)
+
+
+def decide_goal(call: OperationCall, request: PersonRequest, body: NewDecision) -> PersonRequest:
+    answered = goals.answer_decision(call.tx, call.tenant_id, request.id, body.action, body.note, call.host.settings.limits)
+    interrupt_goal(call, goals.get_goal(call.tx, call.tenant_id, request.goal_id or 0))
+    return answered
 
 
 # The requests of one kind

@@ -1,4 +1,4 @@
-"""Requests of agents to people."""
+"""Requests to people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ WHY = "The rule of the policy that asks"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PersonRequest(Value):
-    """What an agent waits for: a person who approves its call, or answers its question."""
+    """A request to a person: to approve a call, to answer a question, or to decide about a goal."""
 
     id: int
     kind: RequestKind
@@ -31,13 +31,13 @@ class PersonRequest(Value):
     call_id: str = ""
     digest: Annotated[str, Meaning(DIGEST)] = ""
     why: Annotated[str, Meaning(WHY)] = ""
-    reason: Annotated[str, Meaning("Why a person approved or rejected the call, or why it expired or was canceled")] = ""
+    reason: Annotated[str, Meaning("Why a person decided so, or why it expired or was canceled")] = ""
     question: Annotated[str, Meaning("Empty: a call is to be approved")] = ""
     choices: Annotated[tuple[str, ...], Meaning("Answers to choose from; empty: any answer is accepted")] = ()
-    answer: Annotated[str, Meaning("To the question")] = ""
+    answer: Annotated[str, Meaning("To the question, or the action that was decided")] = ""
     conversation_id: int = 0
     turn_id: str | None = None
-    run_id: str = ""
+    run_id: Annotated[str | None, Meaning("null: a decision about a goal")] = None
     goal_id: int | None = None
     decided_by: Annotated[str, Meaning(DECIDER)] = ""
     created_at: datetime

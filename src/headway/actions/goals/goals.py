@@ -1,12 +1,13 @@
 """Goals: set, planned, paused, decided, edited by people, proven and ended."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions.access import audit, quotas
 from headway.actions.installation import halts, spending
-from headway.actions.runs import jobs, notices, runs, sub_goals, waiting
+from headway.actions.runs import inbox, jobs, notices, runs, sub_goals, waiting
 from headway.actions.todos.proof import store
 from headway.actions.turns import turns
 from headway.ledger import text
@@ -24,6 +25,7 @@ from headway.ledger.goal import (
     compute_frontier,
     normalize_description,
 )
+from headway.ledger.inbox import PersonRequest
 from headway.ledger.job import Job
 from headway.ledger.limits import Limits
 from headway.ledger.money import to_dollars
@@ -31,6 +33,7 @@ from headway.ledger.run import Run, RunEnd, RunStatus
 from headway.ledger.todo import UNSET, Unset
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import requests as request_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
@@ -41,6 +44,7 @@ REPOSITORY_LIMIT = 1_000
 LOWEST_PRIORITY = 1_000
 DEFAULT_PRIORITY = 50
 DEFAULT_LIMITS = Limits()
+ROLE: Final = "index"  # of the main agent
 NOT_FOUND_MESSAGE = "No goal #{}."
 PROPOSAL_REASON = "An agent proposed this goal. Continue to start it, or abandon it to decline."
 
@@ -75,7 +79,7 @@ def propose(tx: Transaction, tenant_id: int, new_goal: NewGoal, evidence: str) -
     goal = insert_new_goal(tx, tenant_id, new_goal, "agent-discovered", "paused", evidence)
     quoted = text.to_one_line(evidence)[:300]
     question = f"An agent proposes goal #{goal.id}: {format_description(goal)} Evidence: {quoted} Continue, or abandon it?"
-    notices.notify_about_goal(tx, goal, "proposal", question)
+    ask_for_decision(tx, goal, "proposal", question)
     return goal
 
 
@@ -145,7 +149,7 @@ def begin_goal(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         conversation_id=0,
         turn_id=None,
         parent_run_id=None,
-        role="index",
+        role=ROLE,
         task=goal.description,
         depth=0,
         status="running",
@@ -222,7 +226,7 @@ def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     """Pause the goal and ask the operator for a decision."""
     goal = mark_paused(tx, goal, kind, reason)
     question = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} Continue, replan with a note, or abandon it?"
-    notices.notify_about_goal(tx, goal, "decision", question)
+    ask_for_decision(tx, goal, "decision", question)
     return goal
 
 
@@ -231,7 +235,7 @@ def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
     goal = mark_paused(tx, goal, "fault", reason)
     jobs.fail_permanently(tx, job, reason)
     what_happened = f"Goal #{goal.id} stopped because of a fault: {format_description(goal)} {reason}"
-    notices.notify_about_goal(tx, goal, "fault", f"{what_happened} Resume it when the fault is fixed, or abandon it.")
+    ask_for_decision(tx, goal, "fault", f"{what_happened} Resume it when the fault is fixed, or abandon it.")
     return goal
 
 
@@ -250,7 +254,7 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
     overspent = bool(goal.budget) and run_store.sum_goal_cost(tx, goal.tenant_id, goal.id) >= goal.budget
     waits_for_money = overspent or goal.pause_kind == "goal_budget"
     sub_goals.append(tx, goal.tenant_id, goal.id, "resumed", {"after": goal.pause_kind})
-    notices.settle_goal(tx, goal.tenant_id, goal.id)
+    settle_decision(tx, goal, "continue")
     goal = goal._replace(
         status="active",
         pause_kind="",
@@ -274,6 +278,39 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
 # Deciding
 
 
+def ask_for_decision(tx: Transaction, goal: Goal, notice_kind: str, question: str) -> None:
+    """Put a paused goal into the inbox, and notify the operator."""
+    settle_decision(tx, goal, None)  # it may be paused for another reason already
+    notices.notify_about_goal(tx, goal, notice_kind, question)
+    choices = json.dumps(get_args(Decision))
+    asked = PersonRequest(0, goal.tenant_id, "decision", 0, None, None, goal.id, ROLE, question=question, choices=choices)
+    waiting.begin_waiting(tx, asked._replace(created_at=tx.now))
+
+
+def settle_decision(tx: Transaction, goal: Goal, action: Decision | None, note: str = "") -> None:
+    """Take a goal out of the inbox: a person has decided or, without an action, no decision is needed any more."""
+    notices.settle_goal(tx, goal.tenant_id, goal.id)
+    request = request_store.find_open_decision(tx, goal.tenant_id, goal.id)
+    if request and action:
+        waiting.end_waiting(tx, request._replace(state="answered", answer=action, reason=note, decided_by=tx.actor))
+    elif request:
+        waiting.end_waiting(tx, request._replace(state="canceled", reason="A decision is no longer needed."))
+
+
+def answer_decision(
+    tx: Transaction, tenant_id: int, request_id: int, action: Decision, note: str = "", limits: Limits = DEFAULT_LIMITS
+) -> PersonRequest:
+    """Apply a person's answer to a request of the inbox. The same answer again changes nothing; another one raises Conflict."""
+    goal = get_locked_goal(tx, tenant_id, inbox.get(tx, tenant_id, request_id, "decision").goal_id or 0)
+    request = inbox.get(tx, tenant_id, request_id)
+    if (request.answer, request.reason) == (action, note.strip()):
+        return request
+    if not request.is_open:
+        raise Conflict(f"Decision #{request_id} is already {request.answer or request.state}.")
+    decide_goal(tx, tenant_id, goal.id, action, note, limits)
+    return inbox.get(tx, tenant_id, request_id)
+
+
 def decide_goal(
     tx: Transaction, tenant_id: int, goal_id: int, action: Decision, note: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> Goal:
@@ -284,6 +321,7 @@ def decide_goal(
     if goal.status != "paused":
         raise Conflict(f"Goal #{goal_id} is {goal.status}; only a paused goal needs a decision.")
     sub_goals.append(tx, tenant_id, goal_id, "decided", {"action": action, "note": note})
+    settle_decision(tx, goal, action, note)
     match action:
         case "abandon":
             return mark_abandoned(tx, goal, note or "The operator abandoned it.")
@@ -322,7 +360,7 @@ def complete_goal(tx: Transaction, goal: Goal, summary: str) -> Goal:
 def end_goal(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, summary: str = "") -> Goal:
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
     if goal.status == "paused":
-        notices.settle_goal(tx, goal.tenant_id, goal.id)
+        settle_decision(tx, goal, "abandon" if status == "abandoned" else None)
     run = run_store.find_run(tx, goal.tenant_id, goal.run_id) if goal.run_id else None
     if run and not run.ended:
         runs.cancel_descendants(tx, run)

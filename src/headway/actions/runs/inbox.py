@@ -181,7 +181,7 @@ def get(tx: Transaction, tenant_id: int, request_id: int, kind: RequestKind | No
 
 def get_locked(tx: Transaction, request: PersonRequest) -> tuple[PersonRequest, Run]:
     """Lock the run that waits, and return the request as it is then."""
-    run = runs.get_locked_run(tx, runs.get_run(tx, request.tenant_id, request.run_id))
+    run = runs.get_locked_run(tx, runs.get_run(tx, request.tenant_id, request.waiting_run))
     return get(tx, request.tenant_id, request.id), run
 
 

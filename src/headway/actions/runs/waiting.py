@@ -11,8 +11,16 @@ from headway.storage.stores import requests as request_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-BEGIN_EVENTS: Final[dict[RequestKind, EventKind]] = {"approval": "approval_requested", "question": "question_asked"}
-END_EVENTS: Final[dict[RequestKind, EventKind]] = {"approval": "approval_decided", "question": "question_answered"}
+BEGIN_EVENTS: Final[dict[RequestKind, EventKind]] = {
+    "approval": "approval_requested",
+    "question": "question_asked",
+    "decision": "decision_requested",
+}
+END_EVENTS: Final[dict[RequestKind, EventKind]] = {
+    "approval": "approval_decided",
+    "question": "question_answered",
+    "decision": "decision_made",
+}
 WAITING_LIMIT: Final = 1_000
 CANCELED_REASON: Final = "The run ended before anyone decided."
 
@@ -43,7 +51,7 @@ def cancel_open(tx: Transaction, run: Run) -> None:
 
 def settle_notice(tx: Transaction, request: PersonRequest) -> None:
     """Mark the notice about the request as done. All approvals of an answer have one notice, so the last of them ends it."""
-    if request.is_client_call:  # nobody was notified
+    if request.is_client_call or request.run_id is None:  # nobody was notified, or the notice is about a goal
         return
     is_call = request.kind == "approval"
     of_notice = request_store.list_of_answer(tx, request.tenant_id, request.run_id, request.n) if is_call else [request]
@@ -68,7 +76,8 @@ def count_waiting(tx: Transaction, request: PersonRequest, change: int) -> None:
 
 def wake_waiting_run(tx: Transaction, request: PersonRequest) -> None:
     """Let the run that waits for the request continue. A process takes its job, now or when the next one starts."""
-    jobs.wake_job(tx, request.tenant_id, request.run_id)
+    if request.run_id is not None:
+        jobs.wake_job(tx, request.tenant_id, request.run_id)
 
 
 def is_person_needed(tx: Transaction, run: Run) -> bool:

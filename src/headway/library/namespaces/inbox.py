@@ -1,19 +1,20 @@
-"""What agents wait for: people who approve a call or answer a question."""
+"""Requests that wait for people: to approve a call, to answer a question, or to decide about a goal."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
+from headway.ledger.goal import Decision
 from headway.ledger.inbox import ApprovalState, QuestionState, RequestKind, RequestState
 from headway.library.transport import RequestTransport, drop_none
 from headway.values.inbox import Approval, PersonRequest, Question
 from headway.values.value import Page, decode, decode_page
 
-REQUEST_EVENTS = {"approval_requested": "approval", "question_asked": "question"}
+REQUEST_EVENTS = {"approval_requested": "approval", "question_asked": "question", "decision_requested": "decision"}
 FOLLOWED_PAGE = 100
 
 
 class Inbox:
-    """Lists, follows and answers the requests of agents: calls that need approval, and questions."""
+    """Lists, follows and answers requests: calls that need approval, questions, and paused goals that need a decision."""
 
     def __init__(self, transport: RequestTransport) -> None:
         self._transport = transport
@@ -26,7 +27,8 @@ class Inbox:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[PersonRequest]:
-        """List requests, newest first: those that wait for a person, or those in another state. `kind` is approval or question."""
+        """List requests, newest first: those that wait for a person, or those in another state. `kind` is approval, question or
+        decision."""
         query = drop_none(kind=kind, state=state, limit=limit, cursor=cursor)
         return decode_page(PersonRequest, await self._transport.send("GET /inbox", query=query), "requests")
 
@@ -78,6 +80,10 @@ class Inbox:
     async def answer(self, request_id: int, answer: str) -> PersonRequest:
         """Answer a question, with one of its choices if it has any."""
         return await self._respond(request_id, {"answer": answer})
+
+    async def decide(self, request_id: int, action: Decision, note: str = "") -> PersonRequest:
+        """Decide about a paused goal: continue it, replan it with a note for the new plan, or abandon it."""
+        return await self._respond(request_id, {"action": action, "note": note})
 
     async def _respond(self, request_id: int, body: dict[str, Any]) -> PersonRequest:
         return decode(PersonRequest, (await self._transport.send("POST /inbox/{}", request_id, body=body))["request"])

@@ -675,10 +675,10 @@ CREATE TABLE requests (
     id {id},
     PRIMARY KEY (tenant_id, id),  -- postgres
     tenant_id BIGINT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('approval', 'question')),
+    kind TEXT NOT NULL CHECK (kind IN ('approval', 'question', 'decision')),
     conversation_id BIGINT NOT NULL,
     turn_id TEXT,
-    run_id TEXT NOT NULL,
+    run_id TEXT,  -- null: a decision about a goal
     goal_id BIGINT,
     n BIGINT NOT NULL,
     place BIGINT NOT NULL,
@@ -704,6 +704,7 @@ CREATE TABLE requests (
 CREATE UNIQUE INDEX requests_of_call ON requests (tenant_id, run_id, n, place) WHERE kind = 'approval';
 CREATE INDEX requests_of_run ON requests (tenant_id, run_id);
 CREATE INDEX requests_of_state ON requests (tenant_id, state, id);
+CREATE INDEX decisions_of_goal ON requests (tenant_id, goal_id) WHERE kind = 'decision';
 
 -- Messages that people send to a running agent, which reads them at its next step.
 CREATE TABLE steering (

@@ -1,4 +1,4 @@
-"""SQL for the requests of agents to people, and for what a turn or a goal waits for."""
+"""SQL for the requests to people, and for what a turn or a goal waits for."""
 
 from headway.ledger.inbox import PersonRequest, RequestKind, RequestState
 from headway.storage import logged_transaction
@@ -44,6 +44,12 @@ def list_open_of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Per
     return REQUESTS.all(tx, f"{SELECT} WHERE tenant_id = ? AND state = 'open' AND turn_id = ? ORDER BY id", tenant_id, turn_id)
 
 
+def find_open_decision(tx: Transaction, tenant_id: int, goal_id: int) -> PersonRequest | None:
+    """Return the decision that a paused goal waits for."""
+    sql = f"{SELECT} WHERE tenant_id = ? AND goal_id = ? AND kind = 'decision' AND state = 'open'"
+    return REQUESTS.one(tx, sql, tenant_id, goal_id)
+
+
 def list_page(
     tx: Transaction, tenant_id: int, kind: RequestKind | None, state: RequestState | None, limit: int, before: int
 ) -> list[PersonRequest]:
@@ -65,9 +71,9 @@ def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:
 
 
 def list_waiting_goals(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str, int, int]]:
-    """List (kind, id, goal) of the open requests of goals, oldest first."""
-    sql = """SELECT kind, id, goal_id FROM requests WHERE tenant_id = ? AND state = 'open' AND goal_id IS NOT NULL
-        ORDER BY id LIMIT ?"""
+    """List (kind, id, goal) of the open requests of the agents of goals, oldest first."""
+    sql = """SELECT kind, id, goal_id FROM requests
+        WHERE tenant_id = ? AND state = 'open' AND goal_id IS NOT NULL AND kind <> 'decision' ORDER BY id LIMIT ?"""
     return [(str(kind), int(request_id), int(goal_id)) for kind, request_id, goal_id in tx.all(sql, tenant_id, limit)]
 
 

@@ -143,9 +143,9 @@ class EditorTurn:
         with act_as(tx, SENDER):
             if key[0] == "question":
                 answer = document["choices"][int(chosen)] if chosen.isdigit() and int(chosen) < len(document["choices"]) else chosen
-                return inbox.answer(tx, self.tenant_id, key[1], answer, SENDER).run_id
+                return inbox.answer(tx, self.tenant_id, key[1], answer, SENDER).waiting_run
             decision = ApprovalDecision("reject" if chosen not in ("approve", "always") else "approve", SENDER)
-            return self.headway.permission.decide(tx, self.tenant_id, key[1], decision, always=chosen == "always").run_id
+            return self.headway.permission.decide(tx, self.tenant_id, key[1], decision, always=chosen == "always").waiting_run
 
     async def cancel(self) -> None:
         with suppress(TurnEnded):

@@ -148,7 +148,7 @@ class PersonPrompts:
 
     def carry_on(self, item: PersonRequest) -> None:
         """Run the agent's job here. In a chat, the engine runs only jobs that it adopted."""
-        self.headway.engine.adopt(item.run_id)
+        self.headway.engine.adopt(item.waiting_run)
 
     def explain(self, conversation_id: int) -> str:
         """Say what the turn waits for, and how to decide from elsewhere."""

@@ -1,4 +1,4 @@
-"""`headway inbox`: decide about tool calls that agents proposed, and answer their questions.
+"""`headway inbox`: decide about proposed tool calls and paused goals, and answer questions.
 
 `headway approval` and `headway question` are older names for the requests of one kind.
 """
@@ -6,13 +6,16 @@
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import click
 
+from headway.actions.goals import goals
 from headway.actions.runs import inbox as inbox_actions
 from headway.actions.runs import jobs
 from headway.actions.runs.inbox import ApprovalDecision
+from headway.ledger.errors import Invalid
+from headway.ledger.goal import Decision
 from headway.ledger.inbox import REQUEST_KINDS, ApprovalState, PersonRequest, QuestionState, RequestKind, RequestState
 from headway.surfaces.cli.arguments import DEFAULT_PAGE_SIZE, RowId, parse_json_object
 from headway.surfaces.cli.commands.engine import print_fields
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
     from headway.process.assembly import Headway
 
 ALL: Final = "all"
-STATES: Final = {None: get_args(RequestState), "approval": get_args(ApprovalState), "question": get_args(QuestionState)}
-HEADINGS: Final = {
+STATES: Final[dict[RequestKind | None, tuple[str, ...]]] = {
+    None: get_args(RequestState),
+    "approval": get_args(ApprovalState),
+    "question": get_args(QuestionState),
+}
+HEADINGS: Final[dict[RequestKind | None, tuple[str, ...]]] = {
     None: ("id", "kind", "state", "role", "request"),
     "approval": ("id", "state", "role", "tool", "arguments"),
     "question": ("id", "state", "role", "question"),
@@ -76,7 +83,7 @@ def add_list(group: click.Group, kind: RequestKind | None) -> None:
         invocation.answer(page, lambda: print_table(HEADINGS[kind], rows, nothing, more=bool(page["next_cursor"])))
 
     if not kind:
-        choose = click.option("--kind", "shown_kind", type=click.Choice(REQUEST_KINDS), help="Only approvals, or only questions.")
+        choose = click.option("--kind", "shown_kind", type=click.Choice(REQUEST_KINDS), help="Only requests of this kind.")
         list_requests = choose(list_requests)
     group.command("list")(list_requests)
 
@@ -126,14 +133,27 @@ def add_reject(group: click.Group, kind: RequestKind | None) -> None:
 
 
 def add_answer(group: click.Group, kind: RequestKind | None) -> None:
-    @group.command("answer")
-    @id_argument(kind)
-    @click.argument("text")
     @pass_invocation
-    def answer(invocation: Invocation, request_id: int, text: str) -> None:
-        """Answer a question with TEXT: one of its choices, if it has any."""
+    def answer(invocation: Invocation, request_id: int, text: str, note: str = "") -> None:
+        """Answer a question with TEXT: one of its choices, if it has any. For a paused goal: continue, replan or abandon."""
         with invocation.open_ledger() as ledger:
-            answer_with(invocation, ledger, ledger.write(inbox_actions.answer, request_id, text, SENDER), kind)
+            asked = ledger.read(inbox_actions.get, request_id, kind)
+            if asked.kind == "decision":
+                limits = invocation.settings().limits
+                answered = ledger.write(goals.answer_decision, request_id, parse_decision(text), note, limits)
+            else:
+                answered = ledger.write(inbox_actions.answer, request_id, text, SENDER)
+            answer_with(invocation, ledger, answered, kind)
+
+    if not kind:
+        answer = click.option("--note", default="", metavar="TEXT", help="About a goal: why, or what a new plan should do.")(answer)
+    group.command("answer")(id_argument(kind)(click.argument("text")(answer)))
+
+
+def parse_decision(action: str) -> Decision:
+    if action not in get_args(Decision):
+        raise Invalid(f"Answer with one of: {', '.join(get_args(Decision))}.")
+    return cast("Decision", action)
 
 
 def id_argument(kind: RequestKind | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -156,7 +176,7 @@ async def decide_with_tools(headway: "Headway", tool: str, decide: Callable[...,
 
 
 def answer_with(invocation: Invocation, ledger: TenantDatabase, request: PersonRequest, kind: RequestKind | None) -> None:
-    """Print a request that was decided, and say on standard error if no process continues the agent now."""
+    """Print a request that was decided, and say on standard error if no process continues the work now."""
     document = describe(request, kind)
     invocation.answer({name_member(kind): document}, lambda: print_row(build_row(document, kind)))
     if not invocation.as_json and not ledger.database.read(jobs.count_live_workers):
@@ -176,7 +196,7 @@ def build_row(request: dict[str, Any], kind: RequestKind | None) -> Sequence[str
 inbox = build_group(
     "inbox",
     None,
-    help="Decide about the tool calls that agents propose, and answer their questions.",
+    help="Decide about the tool calls that agents propose and about paused goals, and answer questions.",
     examples=("headway inbox list", "headway inbox approve 1 --always", "headway inbox answer 2 yes"),
 )
 approvals = build_group("approval", "approval", hidden=True, help="Approve or reject the tool calls that agents propose.")

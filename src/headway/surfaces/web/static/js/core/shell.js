@@ -22,7 +22,7 @@ const NAVIGATION = [
 ];
 // By the name in the navigation: how many things there need a person.
 const COUNTS = {
-  Goals: () => html`<${Badge} count=${decisions.value?.length ?? 0} label="waiting for your decision" tone="waiting" />`,
+  Goals: () => html`<${Badge} count=${decisions.value.length} label="waiting for your decision" tone="waiting" />`,
   Inbox: () => html`<${Badge} count=${openRequests.value.length} label="waiting for you" tone="waiting" />`,
   Operations: () => html`<${Badge} count=${deadLetterCount.value} label="dead letters" tone="bad" />`,
 };

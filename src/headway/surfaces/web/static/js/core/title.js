@@ -1,6 +1,6 @@
 // The title of the window: what is on screen, after the number of things that wait for a person.
 import { effect, signal, useEffect } from "./lib.js";
-import { waitingCount } from "./waiting.js";
+import { openRequests } from "./waiting.js";
 
 export const pageTitle = signal(""); // the page's name; empty: no page yet
 const itemTitles = signal([]); // what is on screen, such as a conversation and a todo on top of it, in this order
@@ -17,7 +17,7 @@ export function useItemTitle(title) {
 }
 
 effect(() => {
-  const count = waitingCount.value;
+  const count = openRequests.value.length;
   const name = itemTitles.value.findLast(({ title }) => title)?.title ?? pageTitle.value;
   document.title = `${count ? `(${count}) ` : ""}${name ? `${name} · ` : ""}Headway`;
 });

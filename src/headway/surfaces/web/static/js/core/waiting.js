@@ -1,5 +1,5 @@
-// What waits for a person: calls that need approval, questions, and goals that need a decision. Every page follows them, for the
-// badges and the cards.
+// Requests to people: calls that need approval, questions, and goals that need a decision. Every page follows them, for the badges
+// and the cards.
 import { get } from "./api.js";
 import { computed, signal } from "./lib.js";
 import { coalesce, createLiveList } from "./live_list.js";
@@ -7,7 +7,7 @@ import { coalesce, createLiveList } from "./live_list.js";
 const PAGE_SIZE = 100;
 const OPEN_STATES = new Set(["proposed", "open"]);
 
-/** An approval or a question, as the cards and the lists take it. */
+/** A request, as the cards and the lists take it. */
 export const toRequest = (kind, item) => ({ ...item, kind, key: `request${item.id}`, isOpen: OPEN_STATES.has(item.state) });
 
 /** Requests of the inbox, as the cards and the lists take them. */
@@ -32,41 +32,28 @@ const { load, onChange } = createLiveList(
   apply,
 );
 
-/** The goals that need a decision, newest first; null until the server has answered. */
-export const decisions = signal(null);
+/** The open requests to decide about a goal. */
+export const decisions = computed(() => openRequests.value.filter(({ kind }) => kind === "decision"));
 
-function applyGoal({ goal }) {
-  const at = decisions.value?.findIndex(({ id }) => id === goal.id) ?? -1;
-  if (!goal.needs_decision) decisions.value = decisions.value?.filter(({ id }) => id !== goal.id) ?? null;
-  else if (at < 0) decisions.value = [goal, ...(decisions.value ?? [])];
-  else decisions.value = decisions.value.with(at, { ...decisions.value[at], ...goal });
-}
-
-const decisionList = createLiveList(
-  () => get("/v1/goals", { waiting: true, limit: PAGE_SIZE }),
-  ({ goals }) => (decisions.value = goals.filter(({ needs_decision }) => needs_decision)),
-  applyGoal,
-);
-
-/** How much waits for a person. */
-export const waitingCount = computed(() => openRequests.value.length + (decisions.value?.length ?? 0));
 /** Whether the server has said what waits. */
 export const isWaitingKnown = signal(false);
 
 export async function loadRequests() {
   requests.value = openRequests.value;
-  await Promise.all([load(), decisionList.load()]);
+  await load();
   isWaitingKnown.value = true;
 }
 
 const onApproval = ({ approval }) => onChange(toRequest("approval", approval));
 const onQuestion = ({ question }) => onChange(toRequest("question", question));
+const onDecision = ({ decision }) => onChange(toRequest("decision", decision));
 export const waitingHandlers = {
   approval_requested: onApproval,
   approval_decided: onApproval,
   question_asked: onQuestion,
   question_answered: onQuestion,
-  goal_changed: decisionList.onChange,
+  decision_requested: onDecision,
+  decision_made: onDecision,
   // The only one of these events that also reaches the pages of other conversations.
   waiting_changed: coalesce(load),
 };

@@ -1,11 +1,11 @@
-// Requests of agents to people: one of them with its card, all open ones, and those decided last.
+// Requests to people: one of them with its card, all open ones, and those decided last.
 
 import { conversations, loadConversations } from "../chat/conversations.js";
 import { get } from "../core/api.js";
 import { html, signal, useMemo } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
-import { Ago, Card, Empty, Main, StatusIcon } from "../core/ui.js";
-import { decisions, fetchRequests, isWaitingKnown, requests, toRequest } from "../core/waiting.js";
+import { Card, Empty, Main } from "../core/ui.js";
+import { fetchRequests, isWaitingKnown, requests, toRequest } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
 import { NotificationSwitch } from "./notifications.js";
 import { Origin, RequestItem, toItem } from "./request_item.js";
@@ -65,30 +65,8 @@ function Open({ except }) {
   const list = requests.value.filter(({ key }) => key !== except);
   const title = except ? "Other open requests" : "Open";
   if (!isWaitingKnown.value) return null;
-  if (!list.length) return except ? null : html`<${Card} title=${title}><${Empty}>No agent waits for you.<//><//>`;
+  if (!list.length) return except ? null : html`<${Card} title=${title}><${Empty}>Nothing waits for you.<//><//>`;
   return html`<${Card} title=${title} count=${list.filter(({ isOpen }) => isOpen).length}><${List} list=${list} /><//>`;
-}
-
-/** The goals that only a person can continue. A goal leaves the list as soon as someone has decided. */
-function Decisions() {
-  const list = decisions.value ?? [];
-  if (!list.length) return null;
-  return html`<${Card} title="Goals that need a decision" count=${list.length}>
-    <ul class="rows">
-      ${list.map(
-        (goal) => html`<li key=${goal.id}>
-          <${StatusIcon} status="paused" decorative />
-          <div class="grow">
-            <a class="link clamp" href="/goals/${goal.id}" dir="auto">${goal.description}</a>
-            <div class="sub" dir="auto">${goal.pause_reason} · <${Ago} at=${goal.updated_at} /></div>
-          </div>
-          <div class="actions">
-            <a class="btn small" href="/goals/${goal.id}" aria-label="Decide about goal ${goal.id}">Decide</a>
-          </div>
-        </li>`,
-      )}
-    </ul>
-  <//>`;
 }
 
 function Decided() {
@@ -102,7 +80,7 @@ export function Page({ id }) {
   const reload = useMemo(() => coalesce(() => Promise.all([loadDecided(), subject?.load()])), [subject]);
   useStream("/v1/events", () => ({
     load: () => Promise.all([loadConversations(), loadDecided(), subject?.load()]).then(() => undefined),
-    on: { approval_decided: reload, question_answered: reload },
+    on: { approval_decided: reload, question_answered: reload, decision_made: reload },
   }));
   return html`<${Main}>
     <div class="title">
@@ -110,7 +88,6 @@ export function Page({ id }) {
       ${id && html`<div class="actions"><a class="btn" href="/inbox">All requests</a></div>`}
     </div>
     ${subject && html`<${Subject} subject=${subject} />`}
-    ${!id && html`<${Decisions} />`}
     <${Open} except=${id && `request${id}`} />
     ${!id && html`<${Decided} /><${NotificationSwitch} />`}
   <//>`;

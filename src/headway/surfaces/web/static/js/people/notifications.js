@@ -2,7 +2,7 @@
 import { effect, html, preferences, signal } from "../core/lib.js";
 import { navigate } from "../core/router.js";
 import { Card } from "../core/ui.js";
-import { decisions, isWaitingKnown, openRequests } from "../core/waiting.js";
+import { isWaitingKnown, openRequests } from "../core/waiting.js";
 
 const PREFERENCE = "notifications"; // `core/watch.js` loads this module on every page when it is "on"
 const BODY_LENGTH = 160;
@@ -27,17 +27,16 @@ function turnOff() {
   state.value = readState();
 }
 
-const describeRequest = ({ kind, id, key, tool, question }) => ({
-  key,
-  href: `/inbox/${id}`,
-  title: kind === "approval" ? "An agent asks for approval" : "An agent has a question",
-  body: kind === "approval" ? `It wants to call ${tool}.` : question,
-});
-const describeDecision = ({ id, description, pause_reason }) => ({
-  key: `goal${id}`,
-  href: `/goals/${id}`,
-  title: `Goal ${id} needs a decision`,
-  body: `${description} ${pause_reason ?? ""}`,
+const TITLES = {
+  approval: () => "An agent asks for approval",
+  question: () => "An agent has a question",
+  decision: ({ goal_id }) => `Goal ${goal_id} needs a decision`,
+};
+const describeRequest = (request) => ({
+  key: request.key,
+  href: `/inbox/${request.id}`,
+  title: TITLES[request.kind](request),
+  body: request.question || `It wants to call ${request.tool}.`,
 });
 
 function show({ key, href, title, body }) {
@@ -58,7 +57,7 @@ let known = null; // the keys of what waited before; null: not known yet
 
 effect(() => {
   if (!isWaitingKnown.value) return;
-  const items = [...openRequests.value.map(describeRequest), ...(decisions.value ?? []).map(describeDecision)];
+  const items = openRequests.value.map(describeRequest);
   const added = known ? items.filter(({ key }) => !known.has(key)) : [];
   known = new Set(items.map(({ key }) => key));
   if (state.peek() === "on" && !document.hasFocus()) added.forEach(show);

@@ -1,5 +1,5 @@
-// A request of an agent: a call that needs approval, or a question, and what to answer with. Nothing here ever gets the focus by
-// itself.
+// A request to a person: a call that needs approval, a question, or a goal that needs a decision, with the controls to respond.
+// Nothing here ever gets the focus by itself.
 import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
@@ -185,6 +185,15 @@ function AnswerField({ labelledBy, onAnswer, isBusy }) {
   </form>`;
 }
 
+const Question = ({ request, id }) => html`<p class="question-text" id=${id} dir="auto">
+  <${VisibleText} text=${request.question} isBlock />
+</p>`;
+
+/** The page of the goal says what each choice does. */
+const DecideLink = ({ request, described }) => html`<div class="actions">
+  <a class="btn primary" href="/goals/${request.goal_id}" aria-describedby=${described}>Decide</a>
+</div>`;
+
 /** By kind: the icon, what the agent does, the request itself, and what a person answers with. */
 const KINDS = {
   approval: {
@@ -196,9 +205,7 @@ const KINDS = {
   question: {
     icon: "agent",
     Title: () => "asks you",
-    Content: ({ request, id }) => html`<p class="question-text" id=${id} dir="auto">
-      <${VisibleText} text=${request.question} isBlock />
-    </p>`,
+    Content: Question,
     Controls: ({ request, onRespond, isBusy, contentId }) => {
       const given = { labelledBy: contentId, onAnswer: (answer) => onRespond({ answer }), isBusy };
       return request.choices.length
@@ -206,6 +213,7 @@ const KINDS = {
         : html`<${AnswerField} ...${given} />`;
     },
   },
+  decision: { icon: "goal", Title: () => "asks you to decide", Content: Question, Controls: DecideLink },
 };
 
 function When({ request }) {

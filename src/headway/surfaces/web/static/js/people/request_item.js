@@ -1,4 +1,4 @@
-// A request of an agent to a person: a card while it is open, a line like other tool calls once it is decided.
+// A request to a person: a card while it is open, a line like other tool calls once it is decided.
 
 import { formatTitle } from "../chat/conversations.js";
 import { CallDetails } from "../chat/tool_line.js";
@@ -30,12 +30,17 @@ export function RequestItem({ item, origin }) {
   </li>`;
 }
 
+const CALLS = {
+  approval: ({ tool, arguments: args }) => ({ tool, arguments: args }),
+  question: ({ question, choices }) => ({ tool: "ask_person", arguments: { question, choices } }),
+  decision: ({ goal_id, answer }) => ({ tool: "decision", arguments: { goal: goal_id, answer } }),
+};
+
 /** An entry for a request whose call is not loaded. */
 export const toItem = (request) => ({
   key: request.key,
   type: "tool",
-  tool: request.kind === "approval" ? request.tool : "ask_person",
-  arguments: request.kind === "approval" ? request.arguments : { question: request.question, choices: request.choices },
+  ...CALLS[request.kind](request),
   state: "done",
   request,
 });
