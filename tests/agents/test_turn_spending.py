@@ -113,7 +113,7 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: 
         assert "pool" in event["reason"]
         (notice,) = talk.list_event_data("operator_notice")
         assert notice["kind"] == "budget"
-        assert talk.notices()[0][0] == "budget"
+        assert talk.open_notices() == ["budget"]
         talk.wait(asyncio.sleep(0.05))
         assert len(talk.server.requests) == 1
         talk.database.write(lambda tx: spending.set_limit(tx, talk.tenant_id, 5 * NANOS_PER_DOLLAR))
@@ -121,6 +121,7 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: 
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
         assert talk.turn()["outcome"] == "drained"
         assert len(talk.list_event_data("turn_paused")) == len(talk.list_event_data("turn_resumed")) == len(talk.notices()) == 1
+        assert talk.open_notices() == []  # there is money again
         assert talk.answers() == ["Eat."]
 
 
@@ -135,8 +136,10 @@ def test_a_pool_that_was_spent_before_pauses_a_turn_at_its_beginning(sqlite_url:
 def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0") as talk:
         turn = talk.say()
+        assert talk.open_notices() == ["budget"]
         talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn["id"]))
         assert talk.turn()["status"] == "canceled"
+        assert talk.open_notices() == []
 
 
 def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from headway import settings
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
 from headway.actions.installation import spending, tenants
-from headway.actions.runs import jobs
+from headway.actions.runs import jobs, notices
 from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal
 from headway.ledger.job import Job
 from headway.ledger.money import NANOS_PER_DOLLAR
@@ -173,6 +173,11 @@ class Pursuit:
             lambda tx: tx.all("SELECT kind, text FROM notices WHERE tenant_id = ? ORDER BY id", self.tenant_id)
         )
         return [(str(kind), str(body)) for kind, body in rows]
+
+    def open_notices(self) -> list[str]:
+        """The kinds of the notices that are not done."""
+        page = self.database.read(lambda tx: notices.list_page(tx, self.tenant_id, 100, is_done=False))
+        return [notice["kind"] for notice in page["notices"]]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         sql = "SELECT data FROM events WHERE tenant_id = ? AND kind = ? ORDER BY seq"

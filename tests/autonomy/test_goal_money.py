@@ -62,6 +62,7 @@ def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp
         assert set(pursuit.statuses().values()) == {"completed"}
         assert [entry["after"] for entry in pursuit.journal("resumed")] == ["budget"]
         assert len(pursuit.notices()) == 1
+        assert pursuit.open_notices() == []
 
 
 def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from headway.actions.goals import goals
 from headway.actions.installation import spending
-from headway.actions.runs import jobs, runs, waiting
+from headway.actions.runs import jobs, notices, runs, waiting
 from headway.actions.todos import conversations, finding
 from headway.actions.turns import turns
 from headway.actions.turns.live_text import LiveText, PartialAnswer
@@ -108,6 +108,8 @@ def end_turn(
     turn = finding.load_turn(turn_rows, run.turn_id or "")
     if turn.waiting:
         waiting.cancel_open(tx, run)
+    if turn.status == "paused":
+        notices.settle_turn(tx, run.tenant_id, turn.id)
     run = spending.release(tx, run)
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save_run(tx, run)

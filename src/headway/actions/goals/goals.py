@@ -378,7 +378,7 @@ def pause_run(tx: Transaction, run: Run, reason: str) -> None:
         reason = f"Goal #{goal.id} is paused: {format_description(goal)} {reason}"
     elif run.turn_id is not None:
         turns.pause(tx, run, reason)
-    notices.notify_once(tx, run, "budget", reason)
+    notices.notify_once(tx, run, notices.BUDGET_KIND, reason)
 
 
 def resume_run(tx: Transaction, run: Run) -> Run:
@@ -417,6 +417,7 @@ def resume_after_budget(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     goal = goal_store.find_locked_goal(tx, tenant_id, goal_id)
     if goal and goal.status == "paused" and goal.pause_kind == "budget":
         sub_goals.append(tx, tenant_id, goal_id, "resumed", {"after": "budget"})
+        notices.settle_goal(tx, tenant_id, goal_id)
         save_goal_and_emit(tx, goal._replace(status="active", pause_kind="", pause_reason=""))
 
 

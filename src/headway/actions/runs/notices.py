@@ -16,7 +16,8 @@ from headway.storage.transaction import Transaction
 JOB_KIND = "notice"  # the kind of the delivering job
 REPEAT_AFTER_MS = 3600 * 1000
 CURSORS: Final = CursorCodec("notices", (MAX_INTEGER,))  # the id
-DECISION_KINDS: Final = ("proposal", "decision", "fault")  # a paused goal waits for the operator
+BUDGET_KIND: Final = "budget"  # a goal or turn waits for money
+PAUSE_KINDS: Final = ("proposal", "decision", "fault", BUDGET_KIND)  # a paused goal waits for the operator
 
 
 class NoticeSubject(NamedTuple):
@@ -49,8 +50,8 @@ def notify(tx: Transaction, tenant_id: int, kind: str, text: str, subject: Notic
 
 
 def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
-    """Notify the operator, unless the same notice about the run's turn or goal was sent within the last hour."""
-    if not notice_store.has_notice_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - REPEAT_AFTER_MS):
+    """Notify the operator. The same notice about the run's turn or goal of the last hour is opened again instead."""
+    if not notice_store.reopen_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - REPEAT_AFTER_MS):
         notify(tx, run.tenant_id, kind, text, NoticeSubject(run.conversation_id, run.turn_id, run.goal_id))
 
 
@@ -64,8 +65,13 @@ def settle_requests(tx: Transaction, tenant_id: int, pages: Sequence[str]) -> No
 
 
 def settle_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    """Mark the notices that ask to decide about a goal as done, because it is no longer paused."""
-    notice_store.settle_goal(tx, tenant_id, goal_id, DECISION_KINDS)
+    """Mark the notices that ask to decide about a goal, or say that it waits for money, as done: it is no longer paused."""
+    notice_store.settle_goal(tx, tenant_id, goal_id, PAUSE_KINDS)
+
+
+def settle_turn(tx: Transaction, tenant_id: int, turn_id: str) -> None:
+    """Mark the notice that a turn waits for money as done, because it is no longer paused."""
+    notice_store.settle_turn(tx, tenant_id, turn_id, BUDGET_KIND)
 
 
 def mark(tx: Transaction, tenant_id: int, notice_ids: Sequence[int] | None, up_to: int | None, *, is_done: bool) -> int:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from headway.actions.access import quotas
 from headway.actions.installation import halts, spending
 from headway.actions.installation.spending import Usage
-from headway.actions.runs import jobs, runs, waiting
+from headway.actions.runs import jobs, notices, runs, waiting
 from headway.actions.todos import conversations, finding
 from headway.actions.turns import plan
 from headway.ledger import text
@@ -230,6 +230,7 @@ def resume(tx: Transaction, run: Run) -> None:
     turn = finding.lock_turn(tx, run.tenant_id, run.turn_id or "")
     if turn.status == "paused":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
+        notices.settle_turn(tx, run.tenant_id, turn.id)
         emit_event(tx, run, "turn_resumed", {})
         conversations.emit_conversation_changed(tx, run.tenant_id, run.conversation_id, "state", "running")
 

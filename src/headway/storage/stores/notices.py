@@ -66,15 +66,21 @@ def settle_goal(tx: Transaction, tenant_id: int, goal_id: int, kinds: Collection
     tx.run(sql, tx.now, tenant_id, goal_id, *kinds)
 
 
-def has_notice_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:
-    """Whether the operator has had the same notice since a given time."""
-    row = tx.one(
-        """SELECT 1 FROM notices WHERE tenant_id = ? AND kind = ? AND COALESCE(turn_id, '') = ? AND COALESCE(goal_id, 0) = ?
-           AND created_at >= ? LIMIT 1""",
+def settle_turn(tx: Transaction, tenant_id: int, turn_id: str, kind: str) -> None:
+    """Mark the open notices of this kind about a turn as done."""
+    sql = "UPDATE notices SET done_at = ? WHERE tenant_id = ? AND turn_id = ? AND kind = ? AND done_at = 0"
+    tx.run(sql, tx.now, tenant_id, turn_id, kind)
+
+
+def reopen_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:
+    """Open the same notices of the time since then again, and return whether there is one."""
+    rows = tx.all(
+        """UPDATE notices SET done_at = 0 WHERE tenant_id = ? AND kind = ? AND COALESCE(turn_id, '') = ?
+           AND COALESCE(goal_id, 0) = ? AND created_at >= ? RETURNING id""",
         tenant_id,
         kind,
         turn_id or "",
         goal_id or 0,
         since,
     )
-    return row is not None
+    return bool(rows)
