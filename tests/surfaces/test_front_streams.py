@@ -159,11 +159,18 @@ def test_a_refusal_is_sent_and_the_refused_text_is_withdrawn() -> None:
     }
 
 
-def test_the_assessors_decision_is_sent_beside_the_conversation() -> None:
+def test_decisions_of_the_assessor_and_results_of_checks_are_sent_beside_the_conversation() -> None:
     assessed: Event = ("todos_assessed", {"turn_id": "t", "ok": True, "reason": "fine"})
+    checked: Event = ("checks_ran", {"receipt_id": 3, "todo_id": 8, "ok": False, "override": None, "failures": []})
 
-    assert encode_ag_ui(assessed) == [{"type": "CUSTOM", "name": "todos_assessed", "value": assessed[1]}]
-    assert encode_ui_stream(assessed) == [{"type": "data-todos-assessed", "data": assessed[1], "transient": True}]
+    assert encode_ag_ui(assessed, checked) == [
+        {"type": "CUSTOM", "name": "todos_assessed", "value": assessed[1]},
+        {"type": "CUSTOM", "name": "checks_ran", "value": checked[1]},
+    ]
+    assert encode_ui_stream(assessed, checked) == [
+        {"type": "data-todos-assessed", "data": assessed[1], "transient": True},
+        {"type": "data-checks-ran", "data": checked[1], "transient": True},
+    ]
 
 
 def test_a_call_that_reuses_an_id_is_a_call_of_its_own() -> None:

@@ -23,6 +23,7 @@ SIDE_EVENT_KINDS = frozenset(
         "turn_paused",
         "turn_resumed",
         "agent_changed",
+        "checks_ran",
         "compacted",
         "cost_changed",
         "operator_notice",
