@@ -6,6 +6,8 @@ import re
 from playwright.sync_api import Locator, expect
 
 from headway.actions.goals.goals import NewGoal
+from headway.actions.todos import proof
+from headway.ledger.check import CheckResult, ReceiptDraft, decode_checks
 from headway.ledger.parsing.checks import write_checks
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import Visit
@@ -74,7 +76,9 @@ def test_todos_goals_and_items_of_a_plan_are_checked_overridden_and_verified(
     def add_goal(tx: Transaction, tenant_id: int) -> int:
         checks = write_checks([COUNT], "person")
         goal = add_sleeping_goal(tx, tenant_id, NewGoal("count everything", checks=checks))
-        add_plan(tx, goal, {"count them": [], "write it down": ["count them"]}, checks=checks, proof="unproven")
+        ids = add_plan(tx, goal, {"count them": [], "write it down": ["count them"]}, checks=checks, proof="unproven")
+        result = CheckResult(decode_checks(checks)[0], ok=False, detail="2 is less than 3")
+        proof.store(tx, tenant_id, ReceiptDraft("sub_goal", ids["count them"], (result,), {}, "a worker"))
         return goal.id
 
     goal_id = client.desk.write(add_goal)
@@ -83,6 +87,8 @@ def test_todos_goals_and_items_of_a_plan_are_checked_overridden_and_verified(
     expect(page.region("About")).to_contain_text("a count: The outcome fits a JSON Schema by a person")
     page.page.locator(".node").filter(has_text="count them").click()
     expect(page.region("Plan").locator(".detail")).to_contain_text("a count: The outcome fits a JSON Schema")
+    expect(page.region("Plan").locator(".detail")).to_contain_text("2 is less than 3")
+    expect(page.region("About")).not_to_contain_text("2 is less than 3")
     prove_items_of_a_plan(page, client, model)
 
 

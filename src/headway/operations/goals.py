@@ -235,13 +235,13 @@ def get_goal_journal(call: OperationCall, goal_id: int, query: JournalQuery) -> 
 
 @table.add(
     "GET /goals/{goal_id}/receipts",
-    "List what the checks of a goal found at its end, newest first",
+    "List what the checks of a goal and of its sub-goals found, newest first",
     many("receipts", Receipt),
     errors=(404,),
 )
 def list_goal_receipts(call: OperationCall, goal_id: int) -> Document:
     goals.get_goal(call.tx, call.tenant_id, goal_id)
-    return {"receipts": [receipt.as_json() for receipt in proof.list_newest_receipts(call.tx, call.tenant_id, "goal", goal_id)]}
+    return {"receipts": [receipt.as_json() for receipt in proof.list_newest_of_goal(call.tx, call.tenant_id, goal_id)]}
 
 
 @table.add("GET /goals/{goal_id}/graph", "Get the layout of the graph of sub-goals", one("graph", Graph), errors=(404,))

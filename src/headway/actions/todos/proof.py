@@ -96,6 +96,11 @@ def list_newest_receipts(
     return receipt_store.list_newest_receipts(tx, tenant_id, subject, subject_id, limit)
 
 
+def list_newest_of_goal(tx: Transaction, tenant_id: int, goal_id: int) -> list[Receipt]:
+    """List the receipts of a goal and of its sub-goals."""
+    return receipt_store.list_newest_of_goal(tx, tenant_id, goal_id, LIST_LIMIT)
+
+
 def list_checked_todos(
     tx: Transaction, tenant_id: int, limit: int, conversation_id: int | None = None, *, include_open: bool = False
 ) -> list[int]:

@@ -79,7 +79,7 @@ class Goals:
         return decode_all(JournalEntry, answer["entries"])
 
     async def receipts(self, goal_id: int) -> tuple[Receipt, ...]:
-        """List what the checks of a goal found at its end, newest first."""
+        """List what the checks of a goal and of its sub-goals found, newest first."""
         return decode_all(Receipt, (await self._transport.send("GET /goals/{}/receipts", goal_id))["receipts"])
 
     async def why(self, goal_id: int, sub_goal_id: int | None = None) -> str:

@@ -35,6 +35,15 @@ def list_newest_receipts(tx: Transaction, tenant_id: int, subject: SubjectKind, 
     return RECEIPTS.all(tx, sql, tenant_id, subject, subject_id, limit)
 
 
+def list_newest_of_goal(tx: Transaction, tenant_id: int, goal_id: int, limit: int) -> list[Receipt]:
+    """List the receipts of a goal and of its sub-goals."""
+    sql = f"""SELECT {RECEIPTS.selected} FROM receipts WHERE tenant_id = ? AND (
+            (subject = 'goal' AND subject_id = ?)
+            OR (subject = 'sub_goal' AND subject_id IN (SELECT id FROM sub_goals WHERE tenant_id = ? AND goal_id = ?)))
+        ORDER BY id DESC LIMIT ?"""
+    return RECEIPTS.all(tx, sql, tenant_id, goal_id, tenant_id, goal_id, limit)
+
+
 def list_checked_todos(
     tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int, *, include_open: bool
 ) -> list[int]:

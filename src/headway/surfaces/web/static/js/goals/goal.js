@@ -191,7 +191,7 @@ const NotFound = () => html`<${Main}>
 <//>`;
 
 const LiveAbout = ({ state }) =>
-  html`<${About} goal=${state.goal.value} why=${state.why.value} receipts=${state.receipts.value} />`;
+  html`<${About} goal=${state.goal.value} why=${state.why.value} receipts=${state.receipts.value.filter((one) => one.goal_id)} />`;
 
 const LiveJournal = ({ state }) => html`<${Journal}
   entries=${state.entries.value}

@@ -38,7 +38,7 @@ export function createGoalState(id) {
   const hasOlderEntries = signal(false);
   const costs = signal(null);
   const why = signal("");
-  const receipts = signal([]); // what the goal's own checks found, newest first
+  const receipts = signal([]); // what the checks of the goal and of its sub-goals found, newest first
   const isMissing = signal(false);
   const writes = signal({}); // how often files were written while the page is open, by sub-goal
   const path = `/v1/goals/${id}`;
@@ -88,7 +88,8 @@ export function createGoalState(id) {
     plansCursor.value = page.next_cursor;
   }
   const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
-  const loadReceipts = async () => (receipts.value = goal.value.checks.length ? (await get(`${path}/receipts`)).receipts : []);
+  const hasChecks = () => [goal.value, ...subGoals.list()].some(({ checks }) => checks.length > 0);
+  const loadReceipts = async () => (receipts.value = hasChecks() ? (await get(`${path}/receipts`)).receipts : []);
   const loadWhy = async () => (why.value = (await get(`/v1/why/goal/${id}`)).why.at(-1).text);
 
   async function loadJournal(before) {
@@ -149,6 +150,7 @@ export function createGoalState(id) {
       // The layout depends on the dependencies alone.
       if (!before || String(before.depends_on) !== String(changed.depends_on)) reloadGraph();
       if (changed.ended_at && !before?.ended_at) reloadRuns(); // for their tokens
+      if (changed.proof !== before?.proof) reloadReceipts();
       reloadWhy();
     }),
     journal_appended: ifOurs(({ entry }) => {

@@ -3,6 +3,7 @@ import { html, useEffect, useRef } from "../../core/lib.js";
 import { Ago, formatDuration, formatMoney, Icon, now, StatusIcon } from "../../core/ui.js";
 import { Markdown } from "../../markdown/markdown.js";
 import { Checks, ProofMark } from "../../work/proof.js";
+import { Receipts } from "../../work/receipts.js";
 import { WrittenFiles } from "../written_files.js";
 import { pick } from "./address.js";
 import { isNarrow } from "./narrow.js";
@@ -61,6 +62,7 @@ function Facts({ state, subGoal }) {
   const table = state.subGoals;
   const dependants = table.list().filter((other) => other.depends_on.includes(id));
   const runs = state.runs.list().filter((run) => run.sub_goal_id === id && run.parent_run_id);
+  const receipts = state.receipts.value.filter((receipt) => receipt.sub_goal_id === id);
   const evaluation = describeEvaluation(subGoal);
   return html`<dl>
       <${Fact} name="Description">${getTitle(subGoal) !== description && description}<//>
@@ -71,6 +73,7 @@ function Facts({ state, subGoal }) {
         evaluation && html`<span class=${subGoal.divergence === "none" ? "" : "diverging"}>${evaluation}</span>`
       }<//>
       <${Fact} name="Checks">${checks.length > 0 && html`<${Checks} checks=${checks} />`}<//>
+      <${Fact} name="Receipts">${receipts.length > 0 && html`<${Receipts} receipts=${receipts} />`}<//>
       <${Fact} name="Waits for">${depends_on.length > 0 ? html`<${Others} table=${table} ids=${depends_on} />` : "nothing"}<//>
       <${Fact} name="Waiting for it">${
         dependants.length > 0 && html`<${Others} table=${table} ids=${dependants.map((other) => other.id)} />`
