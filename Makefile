@@ -9,11 +9,12 @@ BIOME := .cache/biome/node_modules/.bin/biome
 # Two more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 WORKERS ?= $(shell expr $(CORES) + 2)
+SECONDS ?= 1800
 
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture compatibility mutants cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-fast torture soak compatibility mutants cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -26,6 +27,10 @@ test-fast: $(VENV)/.installed-dev  ## the inner loop: the rules, SQL on SQLite, 
 
 torture: $(VENV)/.installed-dev chromium bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "(torture or proof or property) and not compatibility" -o faulthandler_timeout=0
+
+soak: $(VENV)/.installed-dev  ## half an hour of everything at once on each database; SECONDS=300 and SEED=7 choose others
+	$(BIN)/python -m tests.soak --database sqlite --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.soak --database postgres --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes
 	$(BIN)/pytest -n $(WORKERS) -m compatibility -o faulthandler_timeout=0
