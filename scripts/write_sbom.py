@@ -2,7 +2,7 @@
 
     python scripts/write_sbom.py dist
 
-It lists what requirements.txt pins, with the hashes of the files that may be installed, and the JavaScript of the page.
+It lists what requirements.txt pins, with the hashes of the files that may be installed, and the JavaScript and font of the page.
 Licences and dependencies are those that the installed packages declare; a package for another platform is listed without them. The
 same sources give the same file.
 """
@@ -19,7 +19,7 @@ import headway
 
 ROOT = Path(__file__).parent.parent
 PINNED = ROOT / "requirements.txt"
-VENDORED = ROOT / "src" / "headway" / "surfaces" / "web" / "static" / "vendor" / "VENDOR.json"
+PAGE = ROOT / "src" / "headway" / "surfaces" / "web" / "static"  # each folder with files of others has a VENDOR.json
 BUILD_TOOLS = ("editables", "hatchling")
 LICENCE_LIMIT = 60  # characters; some packages have the whole text there
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^ ;\\]+)")
@@ -96,31 +96,30 @@ def list_requirements(name: str, known: dict[str, str]) -> list[str]:
     return sorted({known[name] for name in names if name in known})
 
 
-def describe_vendored(records: dict[str, dict[str, str]]) -> list[Component]:
-    """Return one component for each npm package, with its files."""
+def describe_vendored() -> list[Component]:
+    """Return one component for each package that the page contains, with its files. Those that are bundled into a file of another
+    have none of their own."""
     packages: dict[str, Component] = {}
-    for file, about in records.items():
-        purl = f"pkg:npm/{about['package'].replace('@', '%40')}@{about['version']}"
-        component = packages.setdefault(
-            purl,
-            {
-                "type": "library",
-                "bom-ref": purl,
-                "name": about["package"],
-                "version": about["version"],
-                "purl": purl,
-                **describe_licence(about["licence"]),
-                "components": [],
-            },
-        )
-        digest = {"alg": "SHA-256", "content": about["sha256"]}
-        component["components"].append({"type": "file", "bom-ref": f"{purl}#{file}", "name": file, "hashes": [digest]})
+    for path in sorted(PAGE.rglob("VENDOR.json")):
+        for file, about in json.loads(path.read_text(encoding="utf-8")).items():
+            component = add_vendored(packages, about["package"], about.get("version", ""), about["licence"], about.get("purl", ""))
+            digest = {"alg": "SHA-256", "content": about["sha256"]}
+            ref = f"{component['bom-ref']}#{file}"
+            component["components"].append({"type": "file", "bom-ref": ref, "name": file, "hashes": [digest]})
+            for name, version_and_licence in about.get("contents", {}).items():
+                add_vendored(packages, name, *version_and_licence.split(", "))
     return list(packages.values())
+
+
+def add_vendored(packages: dict[str, Component], name: str, version: str, licence: str, purl: str = "") -> Component:
+    purl = purl or f"pkg:npm/{name.replace('@', '%40')}@{version}"
+    about = {"type": "library", "bom-ref": purl, "name": name, **({"version": version} if version else {}), "purl": purl}
+    return packages.setdefault(purl, {**about, **describe_licence(licence), "components": []})
 
 
 def build_sbom() -> dict[str, Any]:
     pins = read_pins(PINNED.read_text(encoding="utf-8"))
-    vendored = describe_vendored(json.loads(VENDORED.read_text(encoding="utf-8")))
+    vendored = describe_vendored()
     known = {pin.name: pin.purl for pin in pins}
     own = f"pkg:pypi/headway@{headway.__version__}"
     direct = [*list_requirements("headway", known), *(component["bom-ref"] for component in vendored)]

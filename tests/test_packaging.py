@@ -1,5 +1,6 @@
 """The release: built and inspected. tests/test_core_install.py installs it."""
 
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -57,6 +58,20 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
     assert re.findall(r"\]\((?!https://)|<picture|<img|!\[|recording", description) == []  # a package index shows neither
 
 
+def test_the_same_sources_give_the_same_release(release: Release, tmp_path: Path) -> None:
+    """Built once more from the source archive, in another folder and at another time, byte for byte."""
+    with tarfile.open(release.sources) as packed:
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has no filters
+        packed.extractall(tmp_path)
+    (tree,) = tmp_path.iterdir()
+    (tree / "PKG-INFO").unlink()  # of the archive, and not of the sources
+    for path in tree.rglob("*"):
+        os.utime(path, (2e9, 2e9))
+    for target, first in (("sdist", release.sources), ("wheel", release.wheel)):
+        again = build(target, tree, tmp_path)
+        assert (again.name, again.read_bytes() == first.read_bytes()) == (first.name, True)
+
+
 def test_a_wheel_of_a_checkout_names_its_commit(tmp_path: Path) -> None:
     """So that `headway --version` tells two builds of one version apart."""
     tree = tmp_path / "tree"
@@ -85,15 +100,26 @@ def read_member(sources: tarfile.TarFile, path: str) -> str:
     return file.read().decode()
 
 
+def list_vendored() -> list[Path]:
+    """The files of others that the page contains."""
+    static = PACKAGE / "surfaces" / "web" / "static"
+    return [path for name in ("vendor", "font") for path in (static / name).rglob("*") if path.suffix in (".js", ".woff2")]
+
+
 def test_vendored_files_come_with_their_licences(release: Release) -> None:
+    static = "headway/surfaces/web/static"
     with zipfile.ZipFile(release.wheel) as wheel:
-        static = "headway/surfaces/web/static"
-        vendored = json.loads(wheel.read(f"{static}/vendor/VENDOR.json"))
-        licences = [wheel.read(name).decode() for name in wheel.namelist() if name.startswith(static) and "/LICENSE-" in name]
-    assert vendored
-    assert len(licences) >= 5
+        licences = {
+            PurePosixPath(name).name.removeprefix("LICENSE-"): wheel.read(name).decode()
+            for name in wheel.namelist()
+            if name.startswith(static) and "/LICENSE-" in name
+        }
+        records = [json.loads(wheel.read(name)) for name in wheel.namelist() if name.endswith("/VENDOR.json")]
+    vendored = [about for record in records for about in record.values()]
+    packages = {name for about in vendored for name in (about["package"], *about.get("contents", ()))}
+    assert {re.sub(r"[/.]", "-", name).strip("@") for name in packages} == set(licences)
     known = "MIT License|Permission is hereby granted, free of charge|Redistribution and use|Apache License|SIL OPEN FONT LICENSE"
-    assert all(re.search(known, text, re.IGNORECASE) for text in licences)
+    assert all(re.search(known, text, re.IGNORECASE) for text in licences.values())
 
 
 def test_the_list_of_components_names_every_pin_and_every_vendored_file(tmp_path: Path) -> None:
@@ -108,9 +134,10 @@ def test_the_list_of_components_names_every_pin_and_every_vendored_file(tmp_path
     pins = re.findall(r"^[\w.-]+==[\w.!+-]+", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE)
     assert set(python) == set(pins)
     assert all(part["hashes"] for part in python.values())
-    vendored = json.loads((PACKAGE / "surfaces/web/static/vendor/VENDOR.json").read_text("utf-8"))
     files = {file["name"]: file["hashes"][0]["content"] for part in components for file in part.get("components", ())}
-    assert files == {name: about["sha256"] for name, about in vendored.items()}
+    assert files == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in list_vendored()}
+    bundled = {"markdown-it-footnote", "mdurl", "uc.micro", "linkify-it", "punycode.js"}
+    assert bundled <= {part["name"] for part in components}
 
 
 def test_the_sdist_contains_everything_to_test_and_build(release: Release) -> None:
