@@ -23,6 +23,7 @@ PACKAGE = ROOT / "src" / "headway"
 IN_THE_SOURCES = {
     "README.md",
     "LICENSE",
+    "SECURITY.md",
     "CHANGELOG.md",
     "Makefile",
     "requirements.txt",

@@ -205,6 +205,19 @@ class World:
             raise RuntimeError(f"headway {' '.join(words)}: {program.returncode} {err[-1_000:]}")
         return out
 
+    def remove_tenant(self, name: str) -> None:
+        """Delete a tenant. An operator repeats the command if it was interrupted, as its help says."""
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                self.run_command("admin", "tenant", "rm", name, "--yes")
+                return
+            except RuntimeError as error:
+                if "No tenant" in str(error):
+                    return
+                if "cannot be reached" not in str(error) or time.monotonic() > deadline:
+                    raise
+
     def back_up(self) -> None:
         """Write a backup while everything is at work, and restore it elsewhere."""
         number = self.happened["back_up"]
