@@ -245,6 +245,28 @@ def test_copied_todos_are_known_by_their_former_numbers(database_url: str, tmp_p
         assert list_plan(talk, original["id"]) == before
 
 
+def test_a_copied_item_keeps_the_receipt_that_proves_it(database_url: str, tmp_path: Path) -> None:
+    number = {"kind": "outcome", "schema": {"type": "integer"}}
+    script = in_order(
+        calls(("create_todo", {"items": [{"title": "count", "checks": [number]}]})),
+        lambda request: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": "7"})),
+        text("Counted."),
+        text("Seven."),
+        text("Seven, I think."),
+    )
+    with open_talk(database_url, tmp_path, script) as talk:
+        talk.say("Count the bells.")
+        (item,) = talk.plan()
+        second = talk.say("How many?")
+        fork(talk, second["id"], ForkRequest(0))
+
+        rows = talk.database.read(lambda tx: tx.all("SELECT subject_id, ok, results FROM receipts ORDER BY id"))
+        (original, *receipt), (copied, *copied_receipt) = rows
+        assert (original, receipt) == (item.id, copied_receipt)
+        assert copied != item.id
+        assert talk.database.read(lambda tx: todos.get_todo(tx, talk.tenant_id, copied)).proof == "proven"
+
+
 def test_a_step_must_be_complete_and_a_running_turn_can_be_forked_up_to_its_last_one(sqlite_url: str, tmp_path: Path) -> None:
     gate = threading.Event()
 

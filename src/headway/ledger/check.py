@@ -144,6 +144,11 @@ class Receipt(NamedTuple):
     seq: int
     at: int
 
+    def supports(self, proof: Proof) -> bool:
+        """Whether something can have this proof because of the receipt."""
+        states = {"proven": self.ok, "overridden": bool(self.override), "broken": not self.ok and not self.override}
+        return states.get(proof, False)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,

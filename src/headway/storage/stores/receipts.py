@@ -29,6 +29,11 @@ def insert_receipt(tx: Transaction, tenant_id: int, draft: ReceiptDraft, overrid
     return logged_transaction.insert(tx, tenant_id, "receipts", RECEIPTS, receipt)
 
 
+def insert_copy(tx: Transaction, tenant_id: int, receipt: Receipt, subject_id: int) -> None:
+    """Store the receipt for a copy of its subject."""
+    logged_transaction.insert(tx, tenant_id, "receipts", RECEIPTS, receipt._replace(id=0, subject_id=subject_id))
+
+
 def list_newest_receipts(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int) -> list[Receipt]:
     sql = f"""SELECT {RECEIPTS.selected} FROM receipts WHERE tenant_id = ? AND subject = ? AND subject_id = ?
         ORDER BY id DESC LIMIT ?"""
