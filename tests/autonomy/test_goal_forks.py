@@ -5,8 +5,20 @@ from pathlib import Path
 import pytest
 
 from headway.actions.goals.forks import GoalForkRequest, fork_goal
+from headway.actions.todos import proof
 from headway.ledger.errors import Invalid, NotFound
-from tests.autonomy.goal_harness import Pursuit, agent, by_part, by_transcript, get_question, open_pursuit, plan, replan, step
+from tests.autonomy.goal_harness import (
+    Pursuit,
+    agent,
+    by_part,
+    by_transcript,
+    get_question,
+    in_order,
+    open_pursuit,
+    plan,
+    replan,
+    step,
+)
 from tests.model_server import calls, text
 
 TOOL = '''
@@ -57,6 +69,21 @@ def test_a_fork_continues_with_the_plan_and_the_outcomes_of_that_entry(database_
         fork(pursuit, GoalForkRequest(1))  # before there was a plan
         assert pursuit.wait_until_ended().status == "completed"
         assert len(pursuit.list_requests("plan")) == 2
+
+
+def test_a_copied_sub_goal_keeps_the_receipt_that_proves_it(database_url: str, tmp_path: Path) -> None:
+    hole = {**step("dig"), "checks": [{"kind": "file", "path": "hole.md"}]}
+    dig = in_order(calls(("write_file", {"path": "hole.md", "content": "deep"})), text("A hole."))
+    with open_pursuit(database_url, tmp_path, by_part({"dig": dig}, plan=plan(hole, agent("fill", "dig")))) as pursuit:
+        pursuit.achieve()
+        original = pursuit.sub_goal("dig")
+        fork(pursuit, GoalForkRequest(find_entry(pursuit, "evaluated")))
+        pursuit.wait_until_ended()
+
+        copy = pursuit.sub_goal("dig")
+        (receipt,) = pursuit.read(proof.list_newest_receipts, "sub_goal", original.id)
+        (copied,) = pursuit.read(proof.list_newest_receipts, "sub_goal", copy.id)
+        assert (copy.proof, copied.results, copied.id != receipt.id) == ("proven", receipt.results, True)
 
 
 def test_a_new_description_replaces_the_plan(sqlite_url: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
 from headway.actions.installation import halts
 from headway.actions.runs import sub_goals
+from headway.actions.todos import proof
 from headway.ledger.check import Proof
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.events import encode_json, restore_texts
@@ -89,7 +90,7 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
         if not version["ended_at"]:
             sub_goals.change_sub_goal(tx, copied_row)
             continue
-        sub_goals.change_sub_goal(
+        changed = sub_goals.change_sub_goal(
             tx,
             copied_row,
             status=version["status"],
@@ -103,6 +104,7 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
             started_at=version["started_at"] * 1000,
             ended_at=version["ended_at"] * 1000,
         )
+        proof.copy_receipt(tx, goal.tenant_id, "sub_goal", original.id, changed)
     return ids
 
 

@@ -19,7 +19,6 @@ from headway.ledger.todo import Draft, Todo
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import files as attachment_store
 from headway.storage.stores import forks as fork_store
-from headway.storage.stores import receipts as receipt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -247,15 +246,8 @@ class ConversationCopy:
         todo_store.update_todo(self.tx, self.tenant_id, todo, copied)
         todo_store.reserve_positions(self.tx, self.tenant_id, copied, copied.position)
         self.todo_ids[row["id"]] = todo.id
-        self.copy_receipt(row["id"], copied)
+        proof.copy_receipt(self.tx, self.tenant_id, "todo", row["id"], copied)
         return copied
-
-    def copy_receipt(self, original_id: int, copied: Todo) -> None:
-        """Copy the newest receipt that supports the todo's proof: a later one may say something else about the original."""
-        found = proof.list_newest_receipts(self.tx, self.tenant_id, "todo", original_id)
-        supporting = next((receipt for receipt in found if receipt.supports(copied.proof)), None)
-        if supporting is not None:
-            receipt_store.insert_copy(self.tx, self.tenant_id, supporting, copied.id)
 
     def copy_dependencies(self, row: dict[str, Any], todo: Todo) -> None:
         """Copy a todo's dependencies: on copies, and on tenant-wide todos, of which there is only one. Then emit the todo."""

@@ -13,6 +13,7 @@ from headway.ledger.check import (
 )
 from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden, Invalid, NotFound
 from headway.ledger.events import Event, build_todo_event, encode_json
+from headway.ledger.goal import SubGoal
 from headway.ledger.todo import UNSET, CompletedBy, Draft, Todo, Unset
 from headway.storage.stores import receipts as receipt_store
 from headway.storage.stores import todos as todo_store
@@ -99,6 +100,14 @@ def list_newest_receipts(
 def list_newest_of_goal(tx: Transaction, tenant_id: int, goal_id: int) -> list[Receipt]:
     """List the receipts of a goal and of its sub-goals."""
     return receipt_store.list_newest_of_goal(tx, tenant_id, goal_id, LIST_LIMIT)
+
+
+def copy_receipt(tx: Transaction, tenant_id: int, subject: SubjectKind, original_id: int, copy: Todo | SubGoal) -> None:
+    """Copy the newest receipt that supports the copy's proof. A later one may say something else about the original."""
+    found = list_newest_receipts(tx, tenant_id, subject, original_id)
+    supporting = next((receipt for receipt in found if receipt.supports(copy.proof)), None)
+    if supporting is not None:
+        receipt_store.insert_copy(tx, tenant_id, supporting, copy.id)
 
 
 def list_checked_todos(
