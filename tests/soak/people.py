@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -13,13 +14,18 @@ from tests.soak.script import CHOICES, TICK, build_request
 
 PATIENCE_S = 180
 PAUSE_S = 0.2
+IMPATIENCE = 0.2  # the share of requests that are sent twice
 AGAIN = (429, 503)  # the server says that it cannot answer now
-STEPS = ("note", "note", "sign", "ask", "plan", "delegate", "mcp", "die")
+STEPS = ("note", "note", "sign", "ask", "plan", "prove", "delegate", "mcp", "die")
 Document = dict[str, Any]
 
 
 class NotAnswered(Exception):
     """Nobody answered for a long time, or the answer is one that must not be."""
+
+
+class OverQuota(Exception):
+    """The tenant has used up a quota."""
 
 
 class Tenant:
@@ -31,6 +37,7 @@ class Tenant:
         self.conversations: list[int] = []
         self.goals: list[int] = []
         self.todos: list[int] = []
+        self.named: list[str] = []  # the todos and goals that were acknowledged
         self.canceled: set[str] = set()
         self.names = 0
         self.lock = threading.Lock()
@@ -50,21 +57,34 @@ class Person:
         self.http = httpx.Client(base_url=base_url, timeout=30, trust_env=False, verify=False)
         self.did: Counter[str] = Counter()
         rare = [self.add_todo, self.change_todo, self.set_goal, self.cancel, self.steer, self.intrude, self.use_token, self.fork]
+        rare += [self.run_own_loop, self.limit_costs, self.exceed_quota]
         self.actions = [self.talk] * 4 + [self.decide] * 4 + [self.look, *rare]
 
     def act(self) -> None:
         action = self.chance.choice(self.actions)
-        action()
+        with suppress(OverQuota):
+            action()
 
     def send(self, method: str, path: str, body: Document | None = None, secret: str = "") -> tuple[int, Document]:
-        """Send a request until it is answered. The key makes repeating it safe."""
+        """Send a request until it is answered. The key makes repeating it safe, which some do without need."""
         headers = {"Authorization": f"Bearer {secret or self.tenant.secret}"}
         if method == "POST":
             headers["Idempotency-Key"] = str(UUID(int=self.chance.getrandbits(128)))
+        status, document = self.repeat(method, path, body, headers)
+        if method == "POST" and status < 300 and self.chance.random() < IMPATIENCE:
+            again = self.repeat(method, path, body, headers)
+            self.check((status, document | {"secret": ""}) == (again[0], again[1] | {"secret": ""}), f"{document} again: {again}")
+        return status, document
+
+    def repeat(self, method: str, path: str, body: Document | None, headers: dict[str, str]) -> tuple[int, Document]:
+        """Send a request until it is answered."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 answer = self.http.request(method, path, json=body, headers=headers)
+                if answer.status_code == 429 and answer.json()["code"] == "quota_exceeded":
+                    self.did["quota_exceeded"] += 1
+                    raise OverQuota
                 if answer.status_code not in AGAIN:
                     break
                 last = f"{answer.status_code} {answer.text[:200]}"
@@ -118,8 +138,9 @@ class Person:
         self.expect("POST", f"/v1/inbox/{request['id']}", answer, status=(200, 409))
 
     def add_todo(self) -> None:
-        todo = self.expect("POST", "/v1/todos", {"subject": self.tenant.make_name("d")})["todo"]
-        self.tenant.todos.append(todo["id"])
+        name = self.tenant.make_name("d")
+        self.tenant.todos.append(self.expect("POST", "/v1/todos", {"subject": name})["todo"]["id"])
+        self.tenant.named.append(name)
 
     def change_todo(self) -> None:
         if todo := self.choose(self.tenant.todos):
@@ -130,6 +151,7 @@ class Person:
         name = self.tenant.make_name("g")
         body = {"description": f"Goal {name} with {self.chance.randint(1, 4)} parts.", "success_criteria": "All is noted."}
         self.tenant.goals.append(self.expect("POST", "/v1/goals", body)["goal"]["id"])
+        self.tenant.named.append(name)
 
     def cancel(self) -> None:
         if turn := self.choose(list(self.tenant.turns)):
@@ -157,6 +179,40 @@ class Person:
             "/v1/inbox?state=all",
         ]
         self.expect("GET", self.chance.choice(paths), status=(200, 404))
+
+    def run_own_loop(self) -> None:
+        """An agent that Headway does not run plans two items, and is sent back until both are done."""
+        conversation = self.expect("POST", "/v1/conversations", {})["conversation"]["id"]
+        turn = self.expect("POST", "/v1/turns", {"conversation_id": conversation})["turn"]["id"]
+        items = [{"title": f"item {self.tenant.make_name('l')}"} for _ in range(2)]
+        plan = self.call_tool("create_todo", {"items": items}, turn)
+        for item in plan["created"]:
+            self.check(not self.may_stop(turn), "an agent with an open item is sent back")
+            self.call_tool("complete_todo", {"todoId": item["id"], "outcome": "done"}, turn)
+        self.check(self.may_stop(turn), "an agent that has finished its plan may stop")
+        self.expect("POST", f"/v1/turns/{turn}/cancel")
+
+    def call_tool(self, name: str, arguments: Document, turn: str) -> Document:
+        answer: Document = self.expect("POST", f"/v1/tools/{name}", {"arguments": arguments, "turn_id": turn})["result"]
+        return answer
+
+    def may_stop(self, turn: str) -> bool:
+        return bool(self.expect("POST", f"/v1/turns/{turn}/stop", {"answer": "All is done."})["stop"]["may_stop"])
+
+    def exceed_quota(self) -> None:
+        """A tenant may have one webhook."""
+        for _ in range(2):
+            self.expect("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/never"}, status=(201,))
+        raise NotAnswered("a tenant has more webhooks than its quota allows")
+
+    def limit_costs(self) -> None:
+        """Leave the agents without money for a moment."""
+        self.expect("PUT", "/v1/costs", {"limit_usd": 0})
+        time.sleep(self.chance.uniform(0, 2))
+        self.restore_costs()
+
+    def restore_costs(self) -> None:
+        self.expect("PUT", "/v1/costs", {"limit_usd": 1_000})
 
     def intrude(self) -> None:
         """Ask for something of another tenant, by its id."""

@@ -11,6 +11,7 @@ GOAL = re.compile(r"Goal (\w+) with (\d+) parts\.")
 OPEN_ITEM = re.compile(r'\{"id": "?(\d+)"?, "title": ')
 TICK = "Tick."
 CHOICES = ["red", "blue"]
+NUMBER = {"kind": "outcome", "schema": {"type": "integer"}}
 
 
 def build_request(name: str, steps: list[str]) -> str:
@@ -47,6 +48,9 @@ def expand(steps: list[str]) -> Any:
         yield step
         if step.startswith("plan:"):
             yield step.replace("plan:", "finish:")
+        if step.startswith("prove:"):  # the first outcome fails the check of the item
+            yield step.replace("prove:", "finish:")
+            yield step.replace("prove:", "pass:")
 
 
 def take_step(request: Request, kind: str, name: str) -> Reply:
@@ -58,8 +62,10 @@ def take_step(request: Request, kind: str, name: str) -> Reply:
             made = "ask_person", {"question": f"Which one for {name}?", "choices": CHOICES}
         case "plan":
             made = "create_todo", {"items": [{"title": f"item {name}"}]}
-        case "finish":
-            made = finish_item(request)
+        case "prove":
+            made = "create_todo", {"items": [{"title": f"item {name}", "checks": [NUMBER]}]}
+        case "finish" | "pass":
+            made = finish_item(request, {"finish": "done", "pass": "7"}[kind])
         case "delegate":
             made = "delegate", {"agent": "researcher", "task": build_request(name, [f"note:{name}"])}
         case "mcp" | "die":
@@ -69,10 +75,10 @@ def take_step(request: Request, kind: str, name: str) -> Reply:
     return calls(made, usage=USAGE)
 
 
-def finish_item(request: Request) -> tuple[str, Document]:
+def finish_item(request: Request, outcome: str) -> tuple[str, Document]:
     for said in reversed(request.texts):
         if found := OPEN_ITEM.findall(said):
-            return "complete_todo", {"todoId": found[-1], "outcome": "done"}
+            return "complete_todo", {"todoId": found[-1], "outcome": outcome}
     return "list_todo", {}
 
 

