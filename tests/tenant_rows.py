@@ -7,6 +7,8 @@ from uuid import uuid4
 from headway.actions.access import idempotency, tokens
 from headway.actions.engine import schedules, webhooks
 from headway.actions.engine.schedules import Timing
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.actions.guard import rules
 from headway.actions.history import files
 from headway.actions.installation import spending
@@ -48,6 +50,7 @@ class Ids:
     plan_item: str
     approval: int
     question: int
+    decision: int
     memory: int
     webhook: str
     file: str
@@ -68,6 +71,7 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     987_654_321,
     str(uuid4()),
+    987_654_321,
     987_654_321,
     987_654_321,
     987_654_321,
@@ -122,6 +126,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         planned.uuid,
         approval,
         question,
+        desk.write(ask_about_goal),
         entry,
         desk.write(webhooks.create_webhook, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
         recorded["files"][0]["id"],
@@ -151,6 +156,13 @@ def ask_people(tx: Transaction, run: Run) -> tuple[int, int]:
     effect = Effect(0, 1, "second call", "now", "{}", "proposed")
     approval = inbox.propose_call(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000)
     return approval.id, inbox.ask(tx, run, "Which colour?").id
+
+
+def ask_about_goal(tx: Transaction, tenant_id: int) -> int:
+    """Have an agent propose a goal, and return the id of the decision about it."""
+    goal = goals.propose(tx, tenant_id, NewGoal("The shed is tidy."), "It is full.")
+    requests = inbox.list_page(tx, tenant_id, "decision", "open", 10).requests
+    return next(request.id for request in requests if request.goal_id == goal.id)
 
 
 def list_tenant_tables(tx: Transaction) -> list[str]:

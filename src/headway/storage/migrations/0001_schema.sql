@@ -698,13 +698,15 @@ CREATE TABLE requests (
     expires_at BIGINT NOT NULL,
     decided_at BIGINT NOT NULL DEFAULT 0,
     FOREIGN KEY (tenant_id) REFERENCES tenants (id) ON DELETE CASCADE,  -- sqlite
+    FOREIGN KEY (goal_id) REFERENCES goals (id) ON DELETE CASCADE,  -- sqlite
     FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE  -- sqlite
+    FOREIGN KEY (tenant_id, goal_id) REFERENCES goals (tenant_id, id) ON DELETE CASCADE,  -- postgres
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
 );
 CREATE UNIQUE INDEX requests_of_call ON requests (tenant_id, run_id, n, place) WHERE kind = 'approval';
 CREATE INDEX requests_of_run ON requests (tenant_id, run_id);
 CREATE INDEX requests_of_state ON requests (tenant_id, state, id);
-CREATE INDEX decisions_of_goal ON requests (tenant_id, goal_id) WHERE kind = 'decision';
+CREATE INDEX requests_of_goal ON requests (tenant_id, goal_id) WHERE goal_id IS NOT NULL;
 
 -- Messages that people send to a running agent, which reads them at its next step.
 CREATE TABLE steering (

@@ -297,7 +297,6 @@ def delete_goal_parts(tx: Transaction, tenant_id: int, goal_id: int, batch: Batc
 
 def delete_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     tx.run("DELETE FROM events WHERE tenant_id = ? AND subject = ?", tenant_id, f"goal:{goal_id}")
-    tx.run("DELETE FROM requests WHERE tenant_id = ? AND goal_id = ? AND kind = 'decision'", tenant_id, goal_id)
     tx.run("DELETE FROM goals WHERE tenant_id = ? AND id = ?", tenant_id, goal_id)
 
 
