@@ -1,5 +1,6 @@
 """Operations for operators: the halt, costs, quotas, audit and notices. Tenants, settings and health have their schemas here."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
@@ -18,7 +19,8 @@ from headway.operations.fields import CursorQuery, Id, QueryModel, StrictModel
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationHost, OperationTable, one, page
 from headway.operations.todos import CheckFailure
 from headway.values.operators import AccessToken, HaltState, Secret
-from headway.values.work import CachedTokens, CacheWriteTokens, Costs, InputTokens
+from headway.values.value import Meaning
+from headway.values.work import CallTotals, Costs
 
 MESSAGE_LIMIT: Final = 2_000
 NO_ANSWER: Final[dict[str, Any]] = {
@@ -221,22 +223,19 @@ class HistoryQuery(QueryModel):
     by: SpendingGroup = "model"
 
 
-class GroupTotals(BaseModel):
-    name: Annotated[str | None, Field(description="The model, the role or the id of the goal (0: none); null: all others together")]
-    calls: int
-    input_tokens: InputTokens
-    cached_tokens: CachedTokens
-    cache_write_tokens: CacheWriteTokens
-    output_tokens: int
-    cost_usd: float
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GroupTotals(CallTotals):
+    name: Annotated[str | None, Meaning("The model, the role or the id of the goal (0: none); null: all others together")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LabeledTotals(GroupTotals):
-    label: Annotated[str, Field(description="What people call it, such as the text of the goal")]
+    label: Annotated[str, Meaning("What people call it, such as the text of the goal")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DayTotals(GroupTotals):
-    day: Annotated[str, Field(description="YYYY-MM-DD, in UTC")]
+    day: Annotated[str, Meaning("YYYY-MM-DD, in UTC")]
 
 
 class History(BaseModel):
@@ -384,8 +383,8 @@ def get_quotas(call: OperationCall) -> Document:
     right="read_audit",
 )
 def list_audit_entries(call: OperationCall, query: AuditQuery) -> Document:
-    """The entries of the tenant, for a token with the admin scope, and those of the installation, for the operator. With a filter,
-    a page may have fewer entries than `limit`, also none, although more follow: continue until `next_cursor` is null."""
+    """The entries of the tenant, for a token with the admin scope; for the operator, also the entries of the installation. With a
+    filter, a page may have fewer entries than `limit`, also none, although more follow: continue until `next_cursor` is null."""
     chosen = AuditFilter(query.action, query.since * 1000, query.who, query.target, query.until * 1000)
     with_installation = call.has_right("read_installation_audit")
     return audit.list_audit_entries(call.tx, call.tenant_id, chosen, query.limit, query.cursor, with_installation=with_installation)

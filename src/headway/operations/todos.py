@@ -148,24 +148,17 @@ class NewTodo(TodoFieldArguments, StrictModel):
     checks: NewChecks = []
 
     def draft(self, by: Author) -> Draft:
+        apart = {"status", "completed_at", "checks", *TodoFieldArguments.model_fields}
         return Draft(
-            subject=self.subject,
-            description=self.description,
-            completion_criteria=self.completion_criteria,
-            agent_type=self.agent_type,
-            agent_id=self.agent_id,
-            conversation_id=self.conversation_id,
-            turn_id=self.turn_id,
+            **{name: getattr(self, name) for name in type(self).model_fields if name not in apart},
             status=parse_status(self.status),
-            position=self.position,
-            depends_on=self.depends_on,
             completed_at=None if self.completed_at is None else milliseconds(self.completed_at),
             checks=write_checks(list_checks(self.checks), by) if self.checks else "",
             **self.list_fields(),
         )
 
 
-# Documentation, too: only a limited number of rows in a batch may set a position.
+# For the OpenAPI document: only a limited number of rows in a batch may set a position.
 PLACED_ROWS_SCHEMA: JsonDict = {"contains": {"required": ["position"]}, "minContains": 0, "maxContains": POSITIONED_LIMIT}
 
 

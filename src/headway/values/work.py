@@ -124,40 +124,35 @@ class Note(Value):
     updated_at: datetime
 
 
-InputTokens = Annotated[int, Meaning("Includes the cached tokens")]
-CachedTokens = Annotated[int, Meaning("The input tokens that were read from the provider's prompt cache")]
-CacheWriteTokens = Annotated[int, Meaning("The input tokens that were written to it")]
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CallTotals(Value):
+    """The tokens and the cost of model calls."""
+
+    calls: int = 0
+    input_tokens: Annotated[int, Meaning("Includes the cached tokens")] = 0
+    cached_tokens: Annotated[int, Meaning("The input tokens that were read from the provider's prompt cache")] = 0
+    cache_write_tokens: Annotated[int, Meaning("The input tokens that were written to it")] = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ModelCosts(Value):
-    """What the calls of one model used and cost."""
+class ModelCosts(CallTotals):
+    """The tokens and the cost of the calls of one model."""
 
     model: str
-    calls: int = 0
-    input_tokens: InputTokens = 0
-    cached_tokens: CachedTokens = 0
-    cache_write_tokens: CacheWriteTokens = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RunCosts(Value):
-    """What the model calls of one agent used and cost."""
+class RunCosts(CallTotals):
+    """The tokens and the cost of one agent's model calls."""
 
     run_id: str
-    calls: int = 0
-    input_tokens: InputTokens = 0
-    cached_tokens: CachedTokens = 0
-    cache_write_tokens: CacheWriteTokens = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Costs(Value):
-    """What the tenant has spent within the last `window_s` seconds, and how much it may spend."""
+    """The tenant's spending within the last `window_s` seconds, and its limit."""
 
     spent_usd: float
     limit_usd: float

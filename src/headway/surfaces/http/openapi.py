@@ -221,7 +221,6 @@ BASE_CLASSES = (
     front_ends.FrontEndModel,
     todo_schemas.NewCheck,
     todo_schemas.NamedCheck,
-    operators.GroupTotals,
 )
 PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}
 OPENAI_ERROR_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="OpenAiError")}}
