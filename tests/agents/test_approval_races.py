@@ -13,6 +13,7 @@ import pytest
 from headway.actions.engine import run_ends
 from headway.actions.runs import inbox
 from headway.actions.runs.inbox import Answer, ApprovalDecision
+from headway.agents.tools.toolbox import OnThread
 from headway.ledger.errors import CommitUncertain, Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.inbox import PersonRequest
 from headway.storage.direct import connect
@@ -76,9 +77,9 @@ def get_id(talk: Talk, index: int = 0) -> int:
 
 def release_tool(talk: Talk) -> None:
     """Release the call that waits in the `erase` tool."""
-    tool = talk.headway.toolbox.tools["erase"].on_thread
-    assert tool is not None
-    tool.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
+    run = talk.headway.toolbox.tools["erase"].run
+    assert isinstance(run, OnThread)
+    run.function.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
 
 
 def run_at_once(url: str, *works: Callable[[Transaction], Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from mcp.types import CallToolResult
 
 from headway.actions.todos import todos
 from headway.actions.todos.todos import Override
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import InTransaction, Tool
 from headway.ledger.todo import Change
 from tests.agents.person_harness import decide_and_finish, list_approvals, write_policy
 from tests.agents.test_checks import CANCEL, DONE, add_todo, get_last_result, plan_with
@@ -177,7 +177,7 @@ def build_wipe_tool(pattern: Tool, made: list[str]) -> Tool:
         return {}
 
     return pattern._replace(
-        name="crm__wipe", family="mcp:crm", server="crm", in_transaction=wipe, idempotent=True, needs_approval=True
+        name="crm__wipe", family="mcp:crm", server="crm", run=InTransaction(wipe), idempotent=True, needs_approval=True
     )
 
 

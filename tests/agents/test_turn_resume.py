@@ -10,6 +10,7 @@ import pytest
 from headway.actions.todos import conversations
 from headway.agents.loop.calls.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.loop.job_handlers import build_handlers
+from headway.agents.tools.toolbox import OnThread
 from headway.agents.transcripts.transcript import encode
 from headway.engine.engine import Engine
 from headway.storage.stores import jobs as job_store
@@ -62,9 +63,9 @@ def list_done(home: Path) -> list[str]:
 
 def release_tool(talk: Talk) -> None:
     """Release the calls that wait in the `pay` tool."""
-    tool = talk.headway.toolbox.tools["pay"].on_thread
-    assert tool is not None
-    tool.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
+    run = talk.headway.toolbox.tools["pay"].run
+    assert isinstance(run, OnThread)
+    run.function.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
 
 
 async def crash_at_request(talk: Talk, number: int) -> None:

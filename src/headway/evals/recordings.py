@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import OnEventLoop, Tool
 from headway.ledger.errors import Invalid
 from headway.ledger.text import to_one_line
 
@@ -91,7 +91,7 @@ class TraceCollector:
         return {step.tool for steps in self.by_run.values() for step in steps.values()}
 
     def list_steps(self, main_run_id: str, answer: str) -> list[TraceStep]:
-        """List the main agent's steps, then those of the others in an order that does not depend on timing, then the answer."""
+        """List the main agent's steps, the other agents' steps in an order that does not depend on timing, and the answer."""
         main = list(self.by_run.get(main_run_id, {}).values())
         others = sorted(list(steps.values()) for run_id, steps in self.by_run.items() if run_id != main_run_id)
         calls = [*main, *(step for steps in others for step in steps)][:STEPS_LIMIT]
@@ -164,8 +164,7 @@ class RecordedCalls:
         async def serve(_execution: Execution, arguments: Any) -> Any:
             return self.serve(tool, arguments.model_dump(mode="json", by_alias=True))
 
-        plain = tool._replace(in_transaction=None, on_thread=None, begin_wait=None, poll=None, on_event_loop=serve)
-        return plain._replace(needs_approval=False, idempotent=False, check=lambda _arguments: None)
+        return tool._replace(run=OnEventLoop(serve), needs_approval=False, idempotent=False, check=lambda _arguments: None)
 
     def make_key(self, tool: Tool, arguments: Any) -> str:
         with suppress(ValidationError):  # the tool has changed since: then no call is the same
@@ -181,6 +180,6 @@ class RecordedCalls:
 
 
 def keep_outside_calls(calls: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Keep the calls that a replay serves: those of tools that are not always there."""
+    """Keep the calls that a replay serves: of tools that are not always there."""
     inside = catalogue.build_toolbox().tools
     return tuple(call for call in calls if call["tool"] not in inside)

@@ -14,7 +14,7 @@ from headway.agents.checks.runner import OPINION_STANDS, CheckRunner, CheckSubje
 from headway.agents.tools.arguments import Arguments, TodoNumber
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.sandbox import probe
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import OnEventLoop, Tool
 from headway.ledger.check import VERIFY_TODOS, Check, Receipt, ReceiptDraft, decode_checks, describe_check
 from headway.ledger.errors import (
     CheckFailed,
@@ -147,7 +147,7 @@ def build_verification_tool(get_runner: Callable[[], CheckRunner]) -> Tool:
         return await verify_todos(get_runner(), execution, arguments)
 
     description = "Run the checks of completed todos again, and notify the operator of those that no longer pass."
-    tool = Tool(VERIFY_TODOS, description, "runtime", VerifyTodos, on_event_loop=verify)
+    tool = Tool(VERIFY_TODOS, description, "runtime", VerifyTodos, OnEventLoop(verify))
     return tool._replace(timeout_s=TIMEOUT_S, idempotent=True, is_hidden=True)
 
 

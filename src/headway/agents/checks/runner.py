@@ -322,7 +322,7 @@ NO_JUDGE: Final = "No model is asked for agents that Headway does not run. A per
 
 
 class CheckSubject(NamedTuple):
-    """What the checks are about."""
+    """The todo, sub-goal or goal that checks are about."""
 
     kind: SubjectKind
     id: int
@@ -347,7 +347,7 @@ class CheckedSubject(NamedTuple):
 
 
 class CheckRunner(NamedTuple):
-    """What checks may use: the programs and hosts that the operator allows, and the tools."""
+    """The programs, hosts and tools that checks may use."""
 
     access: ExternalAccess
     toolbox: Toolbox
@@ -410,7 +410,7 @@ class CheckRunner(NamedTuple):
             return CheckFinding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
         arguments, execution = check.get("arguments", {}), choose_execution(check, execution)
         result: Result
-        if tool.in_transaction is not None:
+        if tool.changes_ledger:
             result = await execution.database.read(lambda tx: call_in_transaction(tool, arguments, execution, tx))
         else:
             with use_execution(execution):

@@ -86,7 +86,7 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
         result = to_result({"error": denial})
         await runtime.database.write(partial(record_tool_result, runtime=runtime, job=job, result=result))
         return
-    if tool.in_transaction is not None:
+    if tool.changes_ledger:
         await call_ledger_tool(runtime, job, tool, payload["arguments"], execution)
         return
     if json.loads(job.result) == IN_FLIGHT and not tool.idempotent:

@@ -1,4 +1,4 @@
-"""What an MCP server said about its tools when it first listed them. Its hints decide what needs approval: they must not change."""
+"""Records how an MCP server first described its tools. The hints decide which calls need approval, so they must not change."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ FACTS: Final = {"title", "description", "input_schema", "output_schema", "annota
 
 
 class Effects(NamedTuple):
-    """What the calls of a tool need and allow."""
+    """The hints of a tool that decide about its calls."""
 
     need_approval: bool
     are_repeatable: bool  # after a crash

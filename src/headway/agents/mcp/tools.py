@@ -23,7 +23,7 @@ from headway.agents.mcp.pins import Effects
 from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import AnyArguments, parse_json_text
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Result, Tool, Toolbox, ToolImage
+from headway.agents.tools.toolbox import OnEventLoop, Result, Tool, Toolbox, ToolImage
 from headway.ledger.errors import Invalid, MissingExtra, NotFound
 from headway.ledger.framing import escape_document, escape_frames
 from headway.ledger.text import Redactor
@@ -207,7 +207,7 @@ def build_tool(server: McpServer, listed: types.Tool, name: str, redact: Redacto
         escape_frames(redact(listed.description or listed.title or listed.name)[:DESCRIPTION_LIMIT]),
         server.config.family,
         AnyArguments,
-        on_event_loop=partial(call_server, server, listed, effects, redact),
+        run=OnEventLoop(partial(call_server, server, listed, effects, redact)),
         timeout_s=server.config.timeout_s + server.config.start_timeout_s * 2,  # the server's own limits say more
         idempotent=effects.are_repeatable,
         needs_approval=effects.need_approval,
@@ -286,7 +286,7 @@ def get_properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_types(schema: Any) -> Iterator[str]:
-    """List the JSON types that a schema accepts, also those of `{"type": ["integer", "null"]}` and of `anyOf`."""
+    """List the JSON types that a schema accepts, also in `{"type": ["integer", "null"]}` and in `anyOf`."""
     if not isinstance(schema, dict):
         return
     named, choices = schema.get("type"), schema.get("anyOf")

@@ -10,7 +10,7 @@ from headway.actions.turns import plan
 from headway.agents.delegation import Assignment, delegate
 from headway.agents.tools.arguments import Arguments, ItemId, NonEmptyText
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Pending, Tool
+from headway.agents.tools.toolbox import InTransaction, Pending, Tool, Waits
 from headway.ledger import text
 from headway.ledger.errors import NotFound
 from headway.ledger.run import Run
@@ -143,28 +143,28 @@ AGENT_TOOLS = (
         "Hand a task to a worker and wait for its result.",
         "agents",
         Delegate,
-        begin_wait=start_delegation,
-        poll=poll_delegation,
+        Waits(start_delegation, poll_delegation),
         needs=has_run,
     ),
-    Tool("spawn_agent", "Start a sub-agent that works in parallel.", "agents", SpawnAgent, spawn_agent, needs=has_run),
+    Tool(
+        "spawn_agent", "Start a sub-agent that works in parallel.", "agents", SpawnAgent, InTransaction(spawn_agent), needs=has_run
+    ),
     Tool(
         "await_agent",
         "Wait for a sub-agent. If it is still running at the timeout, you may wait again.",
         "agents",
         AwaitAgent,
-        begin_wait=start_await,
-        poll=poll_await,
+        Waits(start_await, poll_await),
         needs=has_run,
     ),
-    Tool("check_agent", "Check the state of a sub-agent.", "agents", RunId, check_agent, needs=has_run),
-    Tool("cancel_agent", "Stop a sub-agent.", "agents", RunId, cancel_agent, needs=has_run),
+    Tool("check_agent", "Check the state of a sub-agent.", "agents", RunId, InTransaction(check_agent), needs=has_run),
+    Tool("cancel_agent", "Stop a sub-agent.", "agents", RunId, InTransaction(cancel_agent), needs=has_run),
     Tool(
         REPORT_TOOL,
-        "End your task with its outcome. A plain answer ends it, too.",
+        "End your task with its outcome. A plain answer also ends it.",
         "outcome",
         ReportOutcome,
-        report_outcome,
+        InTransaction(report_outcome),
         needs=is_sub_agent,
     ),
 )

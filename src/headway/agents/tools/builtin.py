@@ -17,7 +17,7 @@ from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspace
 from headway.agents.tools.files import contents, search
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_tools
-from headway.agents.tools.toolbox import Result, Tool, to_result
+from headway.agents.tools.toolbox import InTransaction, OnThread, Result, Tool, to_result
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.file_versions import WrittenFiles
 from headway.ledger.limits import Sandbox
@@ -278,14 +278,14 @@ class HttpGet(Arguments):
 
 
 LEDGER_BUILTINS: Final = (
-    Tool("now", "Get the current time and weekday.", "builtin", Now, now, idempotent=True),
-    Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, remember),
+    Tool("now", "Get the current time and weekday.", "builtin", Now, InTransaction(now), idempotent=True),
+    Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, InTransaction(remember)),
     Tool(
         "recall",
         "Search the notes of this conversation and the tenant-wide ones, newest first.",
         "builtin",
         Recall,
-        recall,
+        InTransaction(recall),
         idempotent=True,
     ),
 )
@@ -294,13 +294,13 @@ CALCULATE_TOOL: Final = Tool(
     "Do arithmetic: + - * / // % **, sqrt, round, abs, min, max, sum, pi, e.",
     "builtin",
     Calculate,
-    on_thread=calculate,
+    OnThread(calculate),
     idempotent=True,
 )
 
 
 def build_workspace_tool(name: str, description: str, arguments: type[Arguments], act: Any, *, idempotent: bool = True) -> Tool:
-    tool = Tool(name, description, "builtin", arguments, on_thread=act, idempotent=idempotent)
+    tool = Tool(name, description, "builtin", arguments, OnThread(act), idempotent=idempotent)
     return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, key_arguments=("path",), path_arguments=("path",))
 
 
@@ -327,7 +327,7 @@ READ_SKILL_TOOL: Final = Tool(
     "Read the instructions of a skill, or another file of it.",
     "builtin",
     ReadSkill,
-    on_thread=read_skill,
+    OnThread(read_skill),
     idempotent=True,
     needs=lambda execution: bool(execution.skills),
     missing=NO_SKILLS,
@@ -339,7 +339,7 @@ def build_http_get(hosts: tuple[str, ...]) -> Tool:
     def act(_execution: Execution, arguments: HttpGet) -> dict[str, Any]:
         return web.fetch(arguments.url, hosts)
 
-    return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True, key_arguments=("url",))
+    return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, OnThread(act), idempotent=True, key_arguments=("url",))
 
 
 def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:

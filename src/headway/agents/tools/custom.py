@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python
 
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import OnEventLoop, OnThread, Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
 from headway.ledger.text import to_one_line
 
@@ -92,9 +92,9 @@ def build_tool(function: Callable[..., Any], name: str, timeout_s: float) -> Too
     named = tuple(field.alias or parameter for parameter, field in signature.arguments.model_fields.items())
     tool = Tool(name, description.strip(), "own", signature.arguments, timeout_s=timeout_s, key_arguments=named)
     if inspect.iscoroutinefunction(function):
-        tool = tool._replace(on_event_loop=partial(call_async, name, function, signature))
+        tool = tool._replace(run=OnEventLoop(partial(call_async, name, function, signature)))
     else:
-        tool = tool._replace(on_thread=partial(call_sync, name, function, signature))
+        tool = tool._replace(run=OnThread(partial(call_sync, name, function, signature)))
     try:
         tool.as_json()
     except (PydanticUserError, RecursionError):

@@ -49,7 +49,7 @@ class Execution(NamedTuple):
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: "tuple[Skill, ...]" = ()  # of the tenant
     tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
-    place: str = ""  # names the workspace in the record of files; empty: the tenant's folder
+    workspace_name: str = ""  # names the workspace in the record of files; empty: the tenant's folder
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 
@@ -104,7 +104,7 @@ def record_files(tx: Transaction, execution: Execution, tool: str, written: Writ
         origin = FileOrigin(
             *(tool, run.role, run.id, run.turn_id or "", run.goal_id or 0, run.sub_goal_id or 0, run.conversation_id)
         )
-    return files.record_files(tx, scope.tenant_id, execution.place, written, origin)
+    return files.record_files(tx, scope.tenant_id, execution.workspace_name, written, origin)
 
 
 _current: ContextVar[Execution | None] = ContextVar("headway_execution", default=None)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution, find_current_execution, record_files, use_execution
-from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, to_result, validate_call
+from headway.agents.tools.toolbox import OnEventLoop, OnThread, Result, Tool, Toolbox, call_in_transaction, to_result, validate_call
 from headway.ledger.errors import HeadwayError, OutOfReach, StorageError
 from headway.ledger.text import Redactor, to_one_line
 
@@ -27,7 +27,7 @@ async def call_in_context(toolbox: Toolbox, name: str, arguments: dict[str, Any]
     tool = toolbox.find(name)
     execution = find_current_execution()
     try:
-        if execution is None or tool.in_transaction is None:
+        if execution is None or not tool.changes_ledger:
             result = await call_external(tool, arguments, execution)
             await record_external(tool, result, execution)
             return result
@@ -80,10 +80,13 @@ def is_transient(error: BaseException) -> bool:
 
 
 def start_call(tool: Tool, execution: Execution, arguments: Arguments) -> Awaitable[Any]:
-    if tool.on_event_loop is not None:
-        return tool.on_event_loop(execution, arguments)
-    assert tool.on_thread is not None
-    return run_on_thread(partial(tool.on_thread, execution, arguments))
+    match tool.run:
+        case OnEventLoop(work):
+            return work(execution, arguments)
+        case OnThread(function):
+            return run_on_thread(partial(function, execution, arguments))
+        case _:
+            raise AssertionError(f"{tool.name} works on the ledger")
 
 
 def build_timeout_result(tool: Tool) -> Result:

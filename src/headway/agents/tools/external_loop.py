@@ -35,13 +35,13 @@ async def call_without_run(
     before_checks: Callable[[], None] = lambda: None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Call a tool for an agent that Headway does not run. The last two are those of `Prover`."""
+    """Call a tool for an agent that Headway does not run. `Prover` describes the last two."""
     tool, execution = toolbox.find(name), find_current_execution()
     if execution is not None and (tool.needs_approval or execution.policy.current.rules):
         refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
         if refusal:
             return to_result(tool.refuse(refusal))
-    if execution is None or tool.in_transaction is None:
+    if execution is None or not tool.changes_ledger:
         return await call_in_context(toolbox, name, arguments)
     prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks, is_stopping=is_stopping)
     return await call_with_proof(prover, tool, arguments)
@@ -67,7 +67,7 @@ ALLOWED_FAMILIES: Final[tuple[ToolFamily, ...]] = (*REMOTE_FAMILIES, "builtin", 
 DEFAULT_FAMILIES: Final = ("turn_plan", "ledger")  # the plan of the turn, and the todos that outlive it
 
 
-def place_loop(tx: Transaction, scope: Scope, conversation: int | str | None) -> ResolvedScope:
+def resolve_loop_scope(tx: Transaction, scope: Scope, conversation: int | str | None) -> ResolvedScope:
     """Find the conversation and the turn in which a loop works. Without a turn, a new one is opened."""
     if scope.turn_id is None or conversation is not None:
         scope = scope._replace(conversation_id=conversations.ensure(tx, scope.tenant_id, conversation).id)

@@ -11,7 +11,7 @@ from headway.actions.runs import runs
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import InTransaction, Tool
 from headway.ledger.goal import Goal
 from headway.ledger.parsing.checks import write_checks
 from headway.ledger.run import Run
@@ -89,7 +89,7 @@ GOAL_TOOLS = (
         "Set a goal that the user asked for. Another agent pursues it in the background.",
         "goals",
         SetGoal,
-        set_goal,
+        InTransaction(set_goal),
         needs=has_run,
         needs_approval=True,
     ),
@@ -98,7 +98,7 @@ GOAL_TOOLS = (
         "Propose a worthwhile goal that the user did not ask for. The operator decides.",
         "goals",
         DiscoverGoal,
-        discover_goal,
+        InTransaction(discover_goal),
         needs=has_run,
     ),
 )

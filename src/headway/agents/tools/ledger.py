@@ -15,7 +15,7 @@ from headway.agents.tools.arguments import (
     TodoNumber,
 )
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import InTransaction, Tool
 from headway.ledger.parsing.checks import write_checks
 from headway.ledger.scope import Selection
 from headway.ledger.todo import (
@@ -137,22 +137,24 @@ def find_list_id(execution: Execution) -> int | None:
 
 
 LEDGER_TOOLS = (
-    Tool("todo_add", "Add a todo to the ledger, where it outlives this session.", "ledger", TodoAddArguments, todo_add),
+    Tool(
+        "todo_add", "Add a todo to the ledger, where it outlives this session.", "ledger", TodoAddArguments, InTransaction(todo_add)
+    ),
     Tool(
         "todo_list",
         "List the todos of the ledger; by default the open ones.",
         "ledger",
         TodoListArguments,
-        todo_list,
+        InTransaction(todo_list),
         idempotent=True,
     ),
-    Tool("todo_update", "Change a todo.", "ledger", TodoUpdateArguments, todo_update),
+    Tool("todo_update", "Change a todo.", "ledger", TodoUpdateArguments, InTransaction(todo_update)),
     Tool(
         "edit_checks",
         "Replace the checks of a todo. A person has to approve it.",
         "people",
         EditChecksArguments,
-        edit_checks,
+        InTransaction(edit_checks),
         needs_approval=True,
         key_arguments=("id",),
     ),
@@ -161,7 +163,7 @@ LEDGER_TOOLS = (
         "List todos that can start now: pending and not waiting for others.",
         "ledger",
         TodoReadyArguments,
-        todo_ready,
+        InTransaction(todo_ready),
         idempotent=True,
     ),
     Tool(
@@ -169,6 +171,6 @@ LEDGER_TOOLS = (
         "Take the next ready todo with a lease, so that no one else works on it. If none is ready, there is no todo in the result.",
         "ledger",
         TodoClaimArguments,
-        todo_claim,
+        InTransaction(todo_claim),
     ),
 )

@@ -10,7 +10,7 @@ from headway.actions.runs import inbox
 from headway.agents.tools.agents import get_run, has_run
 from headway.agents.tools.arguments import AnyArguments, Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Pending, Tool
+from headway.agents.tools.toolbox import Pending, Tool, Waits
 from headway.ledger.errors import Conflict
 from headway.ledger.framing import escape_document, escape_frames
 from headway.ledger.inbox import CHOICES_LIMIT
@@ -61,8 +61,7 @@ def build_client_tools(encoded: str) -> dict[str, Tool]:
             escape_frames(tool["description"]),
             "runtime",
             AnyArguments,
-            begin_wait=partial(start_client_call, tool["name"]),
-            poll=poll_client_call,
+            Waits(partial(start_client_call, tool["name"]), poll_client_call),
             schema=escape_document(tool["parameters"]),
             needs=has_run,
         )
@@ -76,8 +75,7 @@ PEOPLE_TOOLS = (
         "Ask a person one question and wait for the answer. Only for what you cannot find out or decide yourself.",
         "people",
         AskPerson,
-        begin_wait=start_question,
-        poll=poll_question,
+        Waits(start_question, poll_question),
         needs=has_run,
     ),
 )

@@ -18,7 +18,7 @@ from headway.agents.tools.arguments import (
     build_validator,
 )
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import InTransaction, Tool
 from headway.ledger import text
 from headway.ledger.parsing.checks import write_checks
 from headway.ledger.todo import Todo, parse_status
@@ -238,7 +238,7 @@ PLAN_TOOLS = (
         "Add items to this turn's plan, all in one call.",
         "turn_plan",
         CreateTodo,
-        create_todo,
+        InTransaction(create_todo),
         abridge=abridge_created,
         needs=has_turn,
     ),
@@ -247,7 +247,7 @@ PLAN_TOOLS = (
         "Show the turn's plan with a summary; by default the open items.",
         "turn_plan",
         ListTodo,
-        list_todo,
+        InTransaction(list_todo),
         idempotent=True,
         abridge=abridge_list,
         needs=has_turn,
@@ -257,7 +257,7 @@ PLAN_TOOLS = (
         "Mark a plan item as in progress.",
         "turn_plan",
         StartTodo,
-        start_todo,
+        InTransaction(start_todo),
         abridge=abridge_item,
         needs=has_turn,
     ),
@@ -266,7 +266,7 @@ PLAN_TOOLS = (
         "End a plan item with its outcome.",
         "turn_plan",
         CompleteTodo,
-        complete_todo,
+        InTransaction(complete_todo),
         abridge=abridge_completed,
         needs=has_turn,
     ),
@@ -275,7 +275,7 @@ PLAN_TOOLS = (
         "Use the turn's list as a queue: add items at the end, delete by id or exact description. The first open item is current.",
         "queue",
         ManageTodos,
-        manage_todos,
+        InTransaction(manage_todos),
         needs=has_turn,
     ),
     Tool(
@@ -283,17 +283,17 @@ PLAN_TOOLS = (
         "Replace the turn's whole list. Items that stay keep their history; items left out are canceled and reported.",
         "turn_plan",
         WriteTodos,
-        write_todos,
+        InTransaction(write_todos),
         needs=has_turn,
         is_hidden=True,
     ),
-    Tool("TodoWrite", "Same as write_todos.", "turn_plan", WriteTodos, write_todos, needs=has_turn, is_hidden=True),
+    Tool("TodoWrite", "Same as write_todos.", "turn_plan", WriteTodos, InTransaction(write_todos), needs=has_turn, is_hidden=True),
     Tool(
         "update_plan",
         "Replace the turn's whole plan; steps left out are canceled and reported.",
         "turn_plan",
         UpdatePlan,
-        update_plan,
+        InTransaction(update_plan),
         needs=has_turn,
         is_hidden=True,
     ),

@@ -11,7 +11,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, NonEmptyText, build_input_schema
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import InTransaction, Tool
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.run import Effect
 from headway.ledger.text import MAX_INTEGER, to_one_line
@@ -92,7 +92,7 @@ RUNTIME_TOOLS: Final = (
         "Read a shortened tool result, or the next part of it.",
         "runtime",
         ReadResult,
-        read_result,
+        InTransaction(read_result),
         idempotent=True,
         needs=has_run,
     ),

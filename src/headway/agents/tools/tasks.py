@@ -6,7 +6,7 @@ from typing import Any
 
 from headway.agents.tools.arguments import Arguments, ItemId, Subject, Text
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import OnThread, Tool
 from headway.ledger.errors import DatabaseDamaged, Invalid
 from headway.storage.home_files import TASKS_LIMIT, Task, TaskFile, get_next_id
 
@@ -113,7 +113,7 @@ def build_task_tool(name: str, description: str, arguments: type[Arguments], act
         description,
         "tasks",
         arguments,
-        on_thread=report_errors(act),
+        OnThread(report_errors(act)),
         refuse=format_refusal,
         needs=has_conversation,
         missing=NO_CONVERSATION,

@@ -19,19 +19,39 @@ MISSING_CONTEXT: Final = "Missing execution context"
 NO_FILES: Final = WrittenFiles()
 
 
+class InTransaction(NamedTuple):
+    """A tool of the ledger. It runs inside one transaction, so that its changes and its result are stored together."""
+
+    function: Callable[[Transaction, Execution, Any], Any]
+
+
+class OnThread(NamedTuple):
+    """A tool that reaches outside the ledger, with a function that blocks."""
+
+    function: Callable[[Execution, Any], Any]
+
+
+class OnEventLoop(NamedTuple):
+    """A tool that reaches outside the ledger, with a coroutine function."""
+
+    function: Callable[[Execution, Any], Awaitable[Any]]
+
+
+class Waits(NamedTuple):
+    """A tool that waits for a sub-agent or a person. It is started once, then polled until there is a result."""
+
+    begin: Callable[[Transaction, Execution, Any], "Pending"]
+    poll: Callable[[Transaction, Execution, Any, "Pending"], Any | None]
+
+
 class Tool(NamedTuple):
+    """A tool that agents can call."""
+
     name: str
     description: str
     family: ToolFamily
     arguments: type[Arguments]
-    # Ledger tools run inside one transaction, so that their changes and their result are stored together.
-    in_transaction: Callable[[Transaction, Execution, Any], Any] | None = None
-    # Other tools reach outside the ledger, on a thread or on the event loop.
-    on_thread: Callable[[Execution, Any], Any] | None = None
-    on_event_loop: Callable[[Execution, Any], Awaitable[Any]] | None = None
-    # Tools that wait for a sub-agent or a person are started once, then polled until there is a result.
-    begin_wait: Callable[[Transaction, Execution, Any], "Pending"] | None = None
-    poll: Callable[[Transaction, Execution, Any, "Pending"], Any | None] | None = None
+    run: InTransaction | OnThread | OnEventLoop | Waits | None = None  # None: the loop itself handles its calls
     timeout_s: float = 60.0
     # Whether calling it twice has the same effect as once. Otherwise it is never repeated while its outcome is unknown.
     idempotent: bool = False
@@ -53,13 +73,17 @@ class Tool(NamedTuple):
     missing: str = MISSING_CONTEXT
     is_hidden: bool = False  # a compatible form of another agent's tool: it can be called, but is not offered to our models
 
+    @property
+    def changes_ledger(self) -> bool:
+        return isinstance(self.run, InTransaction)
+
     def as_json(self) -> dict[str, Any]:
         schema = build_input_schema(self.arguments) if self.schema is None else self.schema
         return {"name": self.name, "description": self.description, "input_schema": schema}
 
 
 class Pending(NamedTuple):
-    """What a call waits for: the id of a run or of a question, and the deadline."""
+    """The run or the question that a call waits for, and the deadline."""
 
     id: str
     until: int = NEVER
@@ -149,17 +173,19 @@ def match_name(name: str, known: Container[str]) -> str:
 
 def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction) -> Result:
     """Run a tool synchronously. A ledger tool runs inside the caller's transaction; if it is refused, it has changed nothing."""
-    work, on_thread = tool.in_transaction, tool.on_thread
     outer_agent = tx.agent
     try:
         execution, parsed_arguments = validate_call(tool, arguments, execution)
         tx.agent = build_agent_rights(tx, execution)
         with use_execution(execution):
-            if work is not None:
-                with act_as(tx, describe_actor(tool, execution)):
-                    return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
-            assert on_thread is not None
-            return to_result(on_thread(execution, parsed_arguments))
+            match tool.run:
+                case InTransaction(change):
+                    with act_as(tx, describe_actor(tool, execution)):
+                        return to_result(tx.attempt(lambda tx: change(tx, execution, parsed_arguments)))
+                case OnThread(work):
+                    return to_result(work(execution, parsed_arguments))
+                case _:
+                    raise AssertionError(f"{tool.name} cannot run inside a transaction")
     except (StorageError, ChecksRequired):
         raise  # the transaction is lost, with everything else the caller did in it; or the caller has to run the checks first
     except HeadwayError as error:

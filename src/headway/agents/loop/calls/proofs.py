@@ -28,7 +28,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 
 RUN_CHECKS: Final = "run_checks"  # the name under which people see it, for example in an approval
-FIRST_CHECK_PLACE: Final = 1_000_000  # effect places of checks, above those of calls and of sub-agents; the todo's id is added
+FIRST_CHECK_PLACE: Final = 1_000_000  # effect places of checks, above all places of calls and sub-agents; the todo's id is added
 
 
 Requirement = RunChecks | Sleep | Stop | str | None

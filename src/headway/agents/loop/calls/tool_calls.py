@@ -28,7 +28,7 @@ from headway.agents.models.connections import DROPPED_CALLS, MAX_CALLS, MAX_CALL
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.execution import record_files
 from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle, list_callable_names
-from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
+from headway.agents.tools.toolbox import Pending, Result, Tool, Waits, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcripts.transcript import Facts, TranscriptEntry, get_text, to_metadata
 from headway.ledger.attachment import Attachment
@@ -251,7 +251,7 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
 
 
 def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, stored_effects: dict[int, Effect]) -> None:
-    """Propose those of the later calls that need approval. Calls are made in order, but people are asked about all at once."""
+    """Propose the later calls that need approval. Calls are made in order, but people are asked about all of them at once."""
     announced = 0
     for index, call in enumerate(response.tool_calls):
         name, arguments, tool, _ = resolve_tool(step, call)
@@ -289,10 +289,10 @@ def resume_proposed(step: Step, effect: Effect) -> CallOutcome:
 
 def make_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> CallOutcome:
     execution = step.context.execution
-    if tool.in_transaction is not None:
+    if tool.changes_ledger:
         return call_ledger_tool(step, effect, tool, arguments)
-    if tool.begin_wait is not None:
-        return start_waiting(step, effect, tool, arguments)
+    if isinstance(tool.run, Waits):
+        return start_waiting(step, effect, tool, tool.run, arguments)
     try:
         validate_call(tool, arguments, execution)
     except HeadwayError as error:
@@ -327,9 +327,9 @@ def resume_call(step: Step, effect: Effect) -> CallOutcome:
     if effect.state != "started":
         return effect
     tool = step.context.tools.get(effect.tool)
-    if tool is not None and tool.poll is not None:
-        return poll_call(step, effect, tool)
-    if tool is not None and tool.in_transaction is not None:  # it waited for checks
+    if tool is not None and isinstance(tool.run, Waits):
+        return poll_call(step, effect, tool, tool.run)
+    if tool is not None and tool.changes_ledger:  # it waited for checks
         return call_ledger_tool(step, effect, tool, json.loads(effect.arguments))
     was_never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
     if tool is not None and (tool.idempotent or was_never_made):
@@ -337,28 +337,25 @@ def resume_call(step: Step, effect: Effect) -> CallOutcome:
     return record_result(step, effect, Result({"error": INTERRUPTED_MESSAGE}, is_error=True, is_uncertain=True))
 
 
-def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | Sleep:
+def start_waiting(step: Step, effect: Effect, tool: Tool, waits: Waits, arguments: dict[str, Any]) -> Effect | Sleep:
     """Start a call that waits, and store what it waits for, so that after a crash the run resumes waiting."""
-    begin_wait = tool.begin_wait
-    assert begin_wait is not None
     try:
         execution, parsed_arguments = validate_call(tool, arguments, step.context.execution)
-        pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, parsed_arguments))
+        pending = step.tx.attempt(lambda tx: waits.begin(tx, execution, parsed_arguments))
     except StorageError:
         raise  # the transaction is lost, and the step with it
     except HeadwayError as error:
         return record_result(step, effect, to_result(tool.refuse(str(error))))
     waiting_effect = effect._replace(result=json.dumps(pending))
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, waiting_effect)
-    return poll_call(step, waiting_effect, tool)
+    return poll_call(step, waiting_effect, tool, waits)
 
 
-def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
-    assert tool.poll is not None
+def poll_call(step: Step, effect: Effect, tool: Tool, waits: Waits) -> Effect | Sleep:
     pending = Pending(*json.loads(effect.result))
     try:
         execution, parsed_arguments = validate_call(tool, json.loads(effect.arguments), step.context.execution)
-        value = tool.poll(step.tx, execution, parsed_arguments, pending)
+        value = waits.poll(step.tx, execution, parsed_arguments, pending)
     except StorageError:
         raise
     except HeadwayError as error:

@@ -26,7 +26,7 @@ from headway.ledger.run import Effect
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import act_as
 
-FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above those of all tool calls
+FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above all places of tool calls
 ANSWER_LIMIT = 20_000
 AGENT_WRIT = "/agent"
 

@@ -163,7 +163,7 @@ def decode_text(data: bytes, path: str, *, is_whole: bool) -> str:
 
 
 class FileWrite(NamedTuple):
-    """What a tool tells the model about a file that it wrote, and what is recorded of it."""
+    """A file that a tool wrote: the answer to the model, and the record."""
 
     answer: dict[str, Any]
     file: WrittenFile

@@ -18,7 +18,7 @@ ENTRIES_LIMIT: Final = 20_000  # files and folders of a workspace; a larger one 
 
 
 class Stamp(NamedTuple):
-    """What differs between two states of a file. Its identity stays when it is renamed."""
+    """The difference between two states of a file. Its identity stays when it is renamed."""
 
     device: int
     inode: int

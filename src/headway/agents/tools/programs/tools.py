@@ -13,7 +13,7 @@ from headway.agents.tools.external_calls import run_on_thread
 from headway.agents.tools.files import snapshots
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault
-from headway.agents.tools.toolbox import Result, Tool, to_result
+from headway.agents.tools.toolbox import OnEventLoop, Result, Tool, to_result
 from headway.ledger.errors import HeadwayError
 from headway.ledger.limits import Sandbox
 
@@ -67,7 +67,7 @@ def build_run_command(allowed_programs: tuple[str, ...], sandbox: Sandbox) -> To
         return await run(arguments.command, execution, shell.TIMEOUT_S)
 
     description = f"Run a program in the workspace: {', '.join(allowed_programs)}."
-    tool = Tool(RUN_COMMAND, description, "builtin", RunCommand, on_event_loop=act)
+    tool = Tool(RUN_COMMAND, description, "builtin", RunCommand, OnEventLoop(act))
     return tool._replace(check=check, key_arguments=("command",), timeout_s=shell.TIMEOUT_S + GRACE_S)
 
 
@@ -79,7 +79,7 @@ def build_run_python(interpreter: str, sandbox: Sandbox) -> Tool:
         # The code is not an argument of the program: those are visible to other users, and short.
         return await run((interpreter, "-"), execution, arguments.timeout_s, stdin=arguments.code)
 
-    tool = Tool(RUN_PYTHON, "Run Python code in the workspace.", "builtin", RunPython, on_event_loop=act)
+    tool = Tool(RUN_PYTHON, "Run Python code in the workspace.", "builtin", RunPython, OnEventLoop(act))
     return tool._replace(check=check, key_arguments=("code",), timeout_s=CODE_TIMEOUT_MAX_S + GRACE_S)
 
 

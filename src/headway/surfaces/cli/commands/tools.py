@@ -95,7 +95,7 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
     denial = await execution.database.read(lambda tx: find_denial(tx, tool, arguments, execution))
     if denial:
         return to_result(tool.refuse(denial))
-    if tool.in_transaction is not None:
+    if tool.changes_ledger:
         prover = Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT, is_operator=True)
         return await call_with_proof(prover, tool, arguments)
     with use_execution(execution):

@@ -55,7 +55,7 @@ async def call_tool(request: Request) -> Response:
         scope = Scope(tenant_id, body.conversation_id, body.turn_id, body.agent_id)
         return call.headway.execution(resolve_scope(tx, scope), role)
 
-    if tool.in_transaction is None and "idempotency-key" not in request.headers:
+    if not tool.changes_ledger and "idempotency-key" not in request.headers:
         with use_execution(await call.read(build_execution)):  # file access is slow and must not block the writer
             headway = call.headway
             result = await call_without_run(headway.remote_tools, tool.name, body.arguments, headway.checks)
@@ -73,7 +73,7 @@ async def call_tool(request: Request) -> Response:
             if required.todo_id not in agent.refusals:
                 raise
             return to_result(tool.refuse(agent.refusals[required.todo_id])).as_json()
-        if tool.in_transaction is None:
+        if not tool.changes_ledger:
             outside[:] = [result]
         return result.as_json()
 
