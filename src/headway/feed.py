@@ -100,13 +100,13 @@ class Bell:
 class FeedReader:
     """One open stream: its position in the log and the bell that wakes it. It closes when the turn that it follows ends."""
 
-    __slots__ = ("after", "bell", "conversation_id", "due_ping", "follows_text", "gone", "place", "pruned", "turn_id")
+    __slots__ = ("after", "bell", "conversation_id", "due_ping", "follows_text", "gone", "position", "pruned", "turn_id")
 
     def __init__(self, conversation_id: int | None, after: int) -> None:
         self.conversation_id = conversation_id
         self.turn_id: str | None = None
         self.after = after
-        self.place: int | None = None  # position in the channel's events, once the reader has caught up
+        self.position: int | None = None  # position in the channel's events, once the reader has caught up
         self.pruned = 0  # the last event that was deleted before the reader has seen it; 0: none was
         self.due_ping = False
         self.follows_text = False  # whether it shows the text that models write
@@ -121,7 +121,7 @@ class FeedReader:
         """Receive only the events of this turn, starting after a sequence number."""
         self.turn_id = turn_id
         self.after = after
-        self.place = None
+        self.position = None
         self.bell.ring()
 
     def wants(self, event: FeedEvent) -> bool:
@@ -265,10 +265,10 @@ class FeedChannel:
 
     def news(self, reader: FeedReader) -> list[FeedEvent]:
         """Return the kept events that this reader has not seen, and mark them as seen."""
-        events, position, after = self.events, reader.place, reader.after
+        events, position, after = self.events, reader.position, reader.after
         if position is None and after > self.head:  # the reader is ahead of this channel
             return []
-        reader.place, reader.after = self.count, self.head
+        reader.position, reader.after = self.count, self.head
         if position == self.count:
             return []
         if position == self.count - 1:  # the usual case: one new event for every reader
@@ -494,7 +494,7 @@ class Feed:
         events, is_last = await self.database.of(channel.tenant_id).read(work)
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
-        reader.place = None
+        reader.position = None
         return reader.take(map(build_event, events))
 
     async def _channel(self, tenant_id: int) -> FeedChannel:

@@ -178,7 +178,7 @@ def test_a_process_that_was_suspended_changes_nothing_after_an_undo(cells: Cells
         moving.check_arrival(cells.route(), move)
     source.write(partial(moves.delete_part, move=move, table="todos"))
     source.write(partial(moves.finish, move=move))
-    moving.place(cells.route(), move)
+    moving.record_placement(cells.route(), move)
 
     assert cells.read_rows("a", desk.tenant.id) == before
     assert cells.find_place("acme") is None
@@ -197,7 +197,7 @@ def test_a_process_that_was_suspended_changes_nothing_when_the_tenant_has_come_b
     source.write(partial(moves.depart, move=move))
     source.write(partial(moves.delete_part, move=move, table="todos"))
     source.write(partial(moves.finish, move=move))
-    moving.place(cells.route(), move)
+    moving.record_placement(cells.route(), move)
 
     assert cells.read_rows("a", desk.tenant.id) == before
     assert cells.find_place("acme") == "a"

@@ -83,7 +83,7 @@ def test_a_move_that_was_interrupted_near_its_end_is_completed_though_the_direct
     ):
         move = moving.begin(route, "acme")
         moving.carry_over(route, move)
-        moving.place(route, move)
+        moving.record_placement(route, move)
         assert route.target.database.read(partial(arriving.get_arrival_state, move_id=move.id)) == "arrived"
 
     assert "Complete the move" in get_error_line(eu1("tenant", "move", "acme", "--undo"), 4)

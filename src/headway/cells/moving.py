@@ -238,7 +238,7 @@ def move_tenant(route: Route, tenant_name: str) -> Move:
         if move.state == "fenced" and target.read(partial(moves.get_arrival_state, move_id=move.id)) is None:
             carry_over(route, move)
         check_arrival(route, move)
-        place(route, move)
+        record_placement(route, move)
         repeat(source, route.sign(partial(moves.depart, move=move)))
         check_arrival(route, move)
         clean_up(route, move)
@@ -372,7 +372,7 @@ def repeat(database: DirectDatabase, step: Work[T]) -> T:
     return database.write(step)
 
 
-def place(route: Route, move: Move) -> None:
+def record_placement(route: Route, move: Move) -> None:
     """Record in the directory where the tenant is. The row is locked before the move is looked up: if the move is complete, the
     tenant may have moved on, and a later move has stored its place, or waits for the lock."""
 
@@ -380,7 +380,7 @@ def place(route: Route, move: Move) -> None:
         return route.source.database.read(partial(moves.get_state, move_id=move.id)) == "fenced"
 
     with suppress(moves.Overtaken):
-        repeat(route.directory, partial(moves.place, move=move, is_due=is_due))
+        repeat(route.directory, partial(moves.record_placement, move=move, is_due=is_due))
 
 
 def clean_up(route: Route, move: Move) -> None:
@@ -413,7 +413,7 @@ def list_tables_to_empty(tx: Transaction) -> list[str]:
 
 
 def drop_left_triggers(route: Route, database: DirectDatabase) -> None:
-    """Drop the triggers of moves that are over. They let every change pass, so those of a table in use are left to a later move."""
+    """Drop the triggers of moves that are over. They let every change pass, so a later move may drop triggers on tables in use."""
     deadline = time.monotonic() + TIDY_S
     for table, triggers in database.read(moves.list_left_triggers).items():
 

@@ -179,7 +179,7 @@ def repair_placements(directory: Directory) -> list[str]:
     """Let the directory know where the tenants are that the cells have. Returns a sentence for each thing that it cannot decide."""
     report = compare_placements(directory)
     for cell, names in report.unplaced.items():
-        directory.database.write(partial(cells.place, tenant_names=names, cell=cell))
+        directory.database.write(partial(cells.record_placements, tenant_names=names, cell=cell))
     return [describe_double(name) for name in report.doubled]
 
 

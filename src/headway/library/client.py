@@ -1,4 +1,4 @@
-"""What Headway offers a program, embedded or on a server. Type your own functions with this class, and they work with both."""
+"""The client of a Headway, embedded or on a server. Type your own functions with this class, and they work with both."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -86,7 +86,7 @@ class Client(ABC):
 
     @cached_property
     def inbox(self) -> "Inbox":
-        """What waits for a person: calls that need approval, and questions of agents."""
+        """Requests to people: calls that need approval, questions of agents, and paused goals."""
         from headway.library.namespaces.inbox import Inbox  # noqa: PLC0415
 
         return Inbox(self.transport)
@@ -121,7 +121,7 @@ class Client(ABC):
 
     @cached_property
     def costs(self) -> "Spending":
-        """What agents cost."""
+        """The costs of agents."""
         from headway.library.namespaces.people import Spending  # noqa: PLC0415
 
         return Spending(self.transport)
@@ -190,8 +190,8 @@ class Client(ABC):
 
     async def send_message(self, content: str, conversation: int | str) -> None:
         """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
-        place = await self.conversations.get(conversation)
-        turn = await self.conversations.running_turn(place.id)
+        found = await self.conversations.get(conversation)
+        turn = await self.conversations.running_turn(found.id)
         if turn is None:
             raise Conflict("No turn is running in this conversation.")
         await self.turns.send_message(turn.id, content)

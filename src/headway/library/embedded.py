@@ -37,7 +37,7 @@ ACTOR: Final = "library"  # who made a change, in events and the audit log, if t
 
 
 class RunningHeadway(OperationHost, Protocol):
-    """What the library needs of a Headway that runs."""
+    """The parts of a running Headway that the library uses."""
 
     database: Database
     feed: Feed
@@ -161,8 +161,8 @@ class EmbeddedTransport:
         def begin(tx: Transaction) -> Job:
             tenant_id = tenants.resolve(tx, self.tenant).id
             tx.actor = self.actor
-            place = conversations.ensure(tx, tenant_id, message.conversation)
-            return self.headway.begin_requested_turn(tx, tenant_id, place.id, request)
+            conversation = conversations.ensure(tx, tenant_id, message.conversation)
+            return self.headway.begin_requested_turn(tx, tenant_id, conversation.id, request)
 
         return begin
 
@@ -172,24 +172,24 @@ class EmbeddedTransport:
         tenant_id = await self._get_tenant_id()
         async with self._read_feed(tenant_id, None, None) as (channel, reader):  # before the turn starts: no event is missed
             turn_id = await self.begin_turn(message)
-            place = await self._find_place(tenant_id, turn_id)
-            reader.conversation_id = place.conversation_id
-            reader.follow_turn(turn_id, place.after)
+            position = await self._find_position(tenant_id, turn_id)
+            reader.conversation_id = position.conversation_id
+            reader.follow_turn(turn_id, position.after)
             async for event in self._yield_turn(channel, reader):
                 yield event
 
     async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
         tenant_id = await self._get_tenant_id()
-        place = await self._find_place(tenant_id, turn_id, after)
-        if place.is_over:
+        position = await self._find_position(tenant_id, turn_id, after)
+        if position.is_over:
             return
-        async with self._read_feed(tenant_id, place.conversation_id, None) as (channel, reader):
-            reader.follow_turn(turn_id, place.after)
+        async with self._read_feed(tenant_id, position.conversation_id, None) as (channel, reader):
+            reader.follow_turn(turn_id, position.after)
             async for event in self._yield_turn(channel, reader):
                 yield event
 
-    async def _find_place(self, tenant_id: int, turn_id: str, after: int | None = None) -> turns.TurnPlace:
-        return await self.headway.database.of(tenant_id).read(lambda tx: turns.find_turn_place(tx, tenant_id, turn_id, after))
+    async def _find_position(self, tenant_id: int, turn_id: str, after: int | None = None) -> turns.TurnPosition:
+        return await self.headway.database.of(tenant_id).read(lambda tx: turns.find_turn_position(tx, tenant_id, turn_id, after))
 
     async def _yield_turn(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[Event]:
         async for event in self._yield_events(channel, reader):

@@ -77,7 +77,7 @@ def parse_frame(frame: bytes) -> Event | None:
 # Turns the error responses of a server into the exceptions that the same call raises inside a program.
 
 
-# For codes that no class has: those of a newer server, and problems of the HTTP exchange itself.
+# For codes without a class: from a newer server, and for problems of the HTTP exchange itself.
 BY_STATUS: Final[dict[int, type[HeadwayError]]] = {
     400: Invalid,
     401: Unauthorized,
@@ -307,8 +307,8 @@ class RemoteTransport:
         body = await encode_message(message)
         if message.conversation is None:  # in one request: if the message is refused, no conversation is left behind
             return str((await self.send("POST /conversations", body={"message": body}))["turn_id"])
-        place = await self._find_place(message.conversation)
-        return str((await self.send("POST /conversations/{}/messages", place, body=body))["turn_id"])
+        conversation_id = await self._find_conversation_id(message.conversation)
+        return str((await self.send("POST /conversations/{}/messages", conversation_id, body=body))["turn_id"])
 
     async def answer(self, message: AskedMessage) -> str:
         turn_id = await self.begin_turn(message)
@@ -319,10 +319,10 @@ class RemoteTransport:
     async def stream_answer(self, message: AskedMessage) -> AsyncGenerator[Event]:
         body = await encode_message(message)
         if message.conversation is None:
-            place = (await Conversations(self).add()).id
+            conversation_id = (await Conversations(self).add()).id
         else:
-            place = await self._find_place(message.conversation)
-        call = build_call("POST", fill_path("/conversations/{}/messages", (place,)), None, body)
+            conversation_id = await self._find_conversation_id(message.conversation)
+        call = build_call("POST", fill_path("/conversations/{}/messages", (conversation_id,)), None, body)
         turn_id, last = None, None
         failures = 0
         while turn_id is None:  # the same request again continues the same turn
@@ -341,7 +341,7 @@ class RemoteTransport:
         async for event in self.follow_turn(turn_id, last):
             yield event
 
-    async def _find_place(self, conversation: int | str) -> int:
+    async def _find_conversation_id(self, conversation: int | str) -> int:
         return conversation if isinstance(conversation, int) else (await Conversations(self).ensure(conversation)).id
 
     # Events

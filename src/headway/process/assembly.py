@@ -18,7 +18,7 @@ from headway.actions.turns.live_text import PartialAnswer
 from headway.agents.forks import Forks
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.execution import ResolvedScope
-from headway.agents.tools.external_loop import ExternalLoop, place_loop
+from headway.agents.tools.external_loop import ExternalLoop, resolve_loop_scope
 from headway.agents.tools.programs.sandbox import probe
 from headway.engine.engine import Engine
 from headway.ledger.attachment import Attachment
@@ -351,10 +351,12 @@ class Headway(Host, Client):
         """Return Headway's tools for an agent loop that you drive yourself, on the plan of the given turn or of a new one."""
         found_role = self.roles.find(role)
 
-        def place(tx: Transaction) -> ResolvedScope:
-            return place_loop(tx, Scope(tenants.resolve(tx, tenant or self.tenant).id, turn_id=turn, agent_id=agent), conversation)
+        def enter(tx: Transaction) -> ResolvedScope:
+            return resolve_loop_scope(
+                tx, Scope(tenants.resolve(tx, tenant or self.tenant).id, turn_id=turn, agent_id=agent), conversation
+            )
 
-        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role), self.checks)
+        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(enter), found_role), self.checks)
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Interrupt canceled runs of this process, so that they stop waiting for models and tools."""

@@ -32,7 +32,7 @@ COMPANIONS: Final = ("", "-wal", "-shm")  # of an SQLite database
 
 
 class Restored(NamedTuple):
-    """What was restored, and where the files are that it replaced."""
+    """The result of a restore: its contents, and the folder of the files that it replaced."""
 
     manifest: dict[str, Any]
     database: str  # as `headway doctor` describes it

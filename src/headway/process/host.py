@@ -108,7 +108,7 @@ class Host:
         skills = self.skills.find(scope.tenant_id)
         execution = Execution(self.database.of(scope.tenant_id), folder, scope, role, resolved.conversation_uuid, workspace)
         execution = execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
-        return execution._replace(place=resolved.folder)
+        return execution._replace(workspace_name=resolved.folder)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""

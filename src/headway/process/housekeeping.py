@@ -1,4 +1,4 @@
-"""What a process does for whole tenants, rows and files: deletion of what is old, export, removal."""
+"""Housekeeping for whole tenants, with rows and files: deletion of old ones, export, removal."""
 
 import asyncio
 import json

@@ -1,1 +1,1 @@
-"""What the library returns: frozen values, decoded from the documents of the REST API."""
+"""Frozen values: the library returns them, and REST answers with them as documents."""

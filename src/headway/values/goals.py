@@ -29,7 +29,7 @@ class Progress(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AgentResult(Value):
-    """What a sub-agent reports to the one that started it."""
+    """The report of a sub-agent to the agent that started it."""
 
     status: RunStatus
     summary: str = ""
@@ -52,7 +52,7 @@ class SubGoal(Value):
     mode: SubGoalMode
     role: str = ""
     depends_on: tuple[int, ...] = ()
-    priority: int = 0
+    priority: Annotated[int, Meaning("1 to 10. 10 is the most urgent, unlike the priority of goals")] = 0
     expected_value: float = 0.0
     outcome: AgentResult | None = None
     reason: Annotated[str, Meaning("Why it failed or was skipped")] = ""
@@ -113,7 +113,7 @@ class GoalSummary(Value):
     source: GoalSource
     success_criteria: str = ""
     evidence: Annotated[str, Meaning("Why an agent proposed it, or in which turn it set it")] = ""
-    priority: int = 0
+    priority: Annotated[int, Meaning("0 is the most urgent")] = 0
     progress: Progress
     pause_kind: Annotated[PauseKind, Meaning(schema="PauseKind")] | None = None
     pause_reason: str | None = None

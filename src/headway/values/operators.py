@@ -1,4 +1,4 @@
-"""What operators control: webhooks, tokens and the halt."""
+"""Webhooks, tokens and the halt."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

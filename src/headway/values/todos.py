@@ -95,7 +95,7 @@ class TodoChanges(TypedDict, total=False):
 
 
 class TodoFilters(TypedDict, total=False):
-    """What selects todos. With a conversation, the tenant-wide todos are included, unless `own` is set; `"tenant"` selects only
+    """Filters of todos. With a conversation, the tenant-wide todos are included, unless `own` is set; `"tenant"` selects only
     these. A todo has all the labels."""
 
     status: Status | None
@@ -113,7 +113,7 @@ class TodoFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comment(Value):
-    """What a person or a program wrote about a todo."""
+    """A comment of a person or a program on a todo."""
 
     id: int
     todo_id: int
@@ -143,7 +143,7 @@ class Claim(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CheckResult(Value):
-    """What one check found."""
+    """The result of one check."""
 
     check: Annotated[Mapping[str, Any], Meaning(schema="Check")]
     ok: bool
@@ -158,7 +158,7 @@ class CheckResult(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Receipt(Value):
-    """What one run of the checks found, or a person's reason to complete the work without them."""
+    """The results of one run of the checks, or a person's reason to complete the work without them."""
 
     id: int
     todo_id: Annotated[int | None, Meaning(is_omitted=True)] = None

@@ -17,7 +17,7 @@ Changes = Annotated[Mapping[str, Any], Meaning(schema="Changes")]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Usage(Value):
-    """Tokens and cost, those of sub-agents included. `input_tokens` includes `cached_tokens`, which were read from the provider's
+    """Tokens and cost, including sub-agents. `input_tokens` includes `cached_tokens`, which were read from the provider's
     cache."""
 
     input_tokens: int = 0
@@ -33,7 +33,7 @@ class Usage(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Wait(Value):
-    """What a turn or a goal waits for: an approval or a question."""
+    """The approval or the question that a turn or a goal waits for."""
 
     kind: Literal["approval", "question"]
     id: int
@@ -82,9 +82,7 @@ class Turn(Value):
         Meaning("Who made its plan; request: Headway, from the request; null: it has none, or this was not recorded"),
     ] = None
     models: Annotated[tuple[str, ...], Meaning("The models that its agents have asked, in order of the first call")] = ()
-    usage: Annotated[Usage, Meaning("Of the turn's model calls so far, those of its sub-agents included")] = field(
-        default_factory=Usage
-    )
+    usage: Annotated[Usage, Meaning("Of the model calls of the turn and its sub-agents so far")] = field(default_factory=Usage)
     duration_s: Annotated[float, Meaning("0 until it has ended")] = 0.0
     changes: Annotated[Changes | None, Meaning("Only if it worked in a repository and has ended")] = None
     started_at: datetime
@@ -124,7 +122,7 @@ class TurnReport(Value):
 
     @property
     def cost_usd(self) -> float:
-        """What the model calls of the turn cost."""
+        """The cost of the turn's model calls."""
         return self.usage.cost_usd
 
 

@@ -36,7 +36,7 @@ class Meaning:
 
 
 class Value:
-    """A frozen value: what the library returns, and what REST answers with. It prints only the fields that say something."""
+    """A frozen value, which the library returns and REST answers with. It prints only the fields that say something."""
 
     __slots__ = ()
 

@@ -18,7 +18,7 @@ from headway.storage.transaction import Transaction
 
 
 class MemberFacts(NamedTuple):
-    """What a database says about itself before it becomes a cell."""
+    """A database's description of itself before it becomes a cell."""
 
     own: Cell | None  # the cell that it is already
     cells: list[Cell]  # those that it knows
@@ -157,7 +157,7 @@ def list_placements(tx: Transaction, cell: str | None = None) -> list[tuple[str,
     return cell_store.list_placements(tx, cell)
 
 
-def place(tx: Transaction, tenant_names: Collection[str], cell: str) -> None:
+def record_placements(tx: Transaction, tenant_names: Collection[str], cell: str) -> None:
     """Note in the directory that a cell has these tenants."""
     for name in tenant_names:
         cell_store.put_placement(tx, name, cell)
@@ -194,7 +194,7 @@ def join(tx: Transaction, cell: Cell) -> None:
         check_number(tx, cell.name, cell.number, read_facts(tx))
         if cell.number:
             cell_store.set_next_tenant_id(tx, cell.first_tenant_id)
-    if is_same_row(cell_store.find_cell(tx, cell.name), cell):  # this database is the directory, too
+    if is_same_row(cell_store.find_cell(tx, cell.name), cell):  # this database is also the directory
         cell_store.mark_self(tx, cell.name)
     else:
         cell_store.put_cell(tx, cell._replace(url="", is_self=True))

@@ -270,7 +270,7 @@ class Overtaken(Exception):
     """Another process has completed the move, and the tenant may be elsewhere by now."""
 
 
-def place(tx: Transaction, move: Move, is_due: Callable[[], bool]) -> None:
+def record_placement(tx: Transaction, move: Move, is_due: Callable[[], bool]) -> None:
     """Store in the directory where the tenant is. `is_due` is asked while the row is locked: if it says no, raises Overtaken."""
     cell_store.put_placement(tx, move.tenant_name, move.target)
     if not is_due():

@@ -255,7 +255,7 @@ def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]
     return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
 
 
-class TurnPlace(NamedTuple):
+class TurnPosition(NamedTuple):
     """Where the events of a turn are in the log."""
 
     conversation_id: int
@@ -263,13 +263,13 @@ class TurnPlace(NamedTuple):
     is_over: bool  # whether the turn has ended and has no more events
 
 
-def find_turn_place(tx: Transaction, tenant_id: int, turn_id: str, after: int | None = None) -> TurnPlace:
+def find_turn_position(tx: Transaction, tenant_id: int, turn_id: str, after: int | None = None) -> TurnPosition:
     """Return where to read the events of a turn, from its start or after a number."""
     turn = finding.get_turn(tx, tenant_id, turn_id)
     if after is None:
         after = max(0, event_store.find_turn_start(tx, tenant_id, turn.conversation_id, turn_id) - 1)
     end = event_store.find_turn_end(tx, tenant_id, turn.conversation_id, turn_id) if turn.ended else 0
-    return TurnPlace(turn.conversation_id, after, turn.ended and end <= after)
+    return TurnPosition(turn.conversation_id, after, turn.ended and end <= after)
 
 
 def show_turn(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Questions to the cheap model tier: does an answer complete its queue item, what did a cut-off text say, what is worth keeping?"""
 
+import asyncio
 import json
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -11,13 +13,14 @@ from pydantic_ai.models import ModelRequestParameters
 
 from headway.agents.checks.runner import Opinion
 from headway.agents.instructions import prompts
-from headway.agents.long_texts import process_text
 from headway.agents.loop.requests import Assess, Compact, NoteWritten, Summarise, Summary, Verdict
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcripts.transcript import Facts, build_runtime_message
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import cut_json_object, to_one_line
+
+LONG_TEXT: Final = 20_000  # characters
 
 log = logging.getLogger("headway.assessor")
 
@@ -107,3 +110,8 @@ def is_transient(error: HeadwayError) -> bool:
 async def ask_cheap_model(models: Models, instructions: str, question: str, facts: Facts) -> ModelReply:
     parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
     return await models.ask("cheap", [build_runtime_message(question, facts)], parameters)
+
+
+async def process_text(text: str, work: Callable[[], str]) -> str:
+    """Do work whose time grows with a text. If the text is long, a thread does it, so that it does not hold up the event loop."""
+    return await asyncio.to_thread(work) if len(text) > LONG_TEXT else work()

@@ -83,7 +83,7 @@ class Runtime(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What every request of a run begins with: the instructions and the tools."""
+    """The beginning of every request of a run: the instructions and the tools."""
 
     parameters: ModelRequestParameters
     tokens: int  # estimated
@@ -181,8 +181,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
 
         folder = places.get_worktree_folder(runtime.worktrees, run)
         sandbox = places.show_history(execution.sandbox, execution.workspace, run.repository)
-        place = f"{run.repository}:{places.get_branch(run)}"
-        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox, place=place)
+        name = f"{run.repository}:{places.get_branch(run)}"
+        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox, workspace_name=name)
     turn = resolved_scope.turn
     if turn is None:
         return RunContext(runtime, run, "plan", role, execution, [], Quotations(), own_models=own_models)

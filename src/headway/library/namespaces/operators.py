@@ -1,4 +1,4 @@
-"""What operators control: webhooks, tokens and the halt. On a server, these methods need a token with the operator scope."""
+"""Webhooks, tokens and the halt. On a server, these methods need a token with the operator scope."""
 
 from collections.abc import Sequence
 from typing import Literal

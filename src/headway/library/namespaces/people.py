@@ -1,4 +1,4 @@
-"""What agents know and spend: notes and costs."""
+"""The notes and the costs of agents."""
 
 from headway.library.transport import RequestTransport, drop_none
 from headway.values.value import Page, decode, decode_page
@@ -44,7 +44,7 @@ class Memory:
 
 
 class Spending:
-    """What agents cost."""
+    """The costs of agents."""
 
     def __init__(self, transport: RequestTransport) -> None:
         self._transport = transport

@@ -69,7 +69,7 @@ class Invocation:
     cell = ""  # the other cell that has the tenant; empty: the database of the settings has it
 
     def settings(self, **flags: str | None) -> Settings:
-        """Load the settings once, so that a problem in a settings file is reported once. `flags` are those of one command."""
+        """Load the settings once, so that a problem in a settings file is reported once. `flags` belong to one command."""
         if self.loaded_settings is None:
             try:
                 self.loaded_settings = self.load_settings(**flags)

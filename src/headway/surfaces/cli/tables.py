@@ -1,16 +1,17 @@
 """Prints lists: in aligned columns on a terminal, with tabs between the columns in a pipe."""
 
+import json
 import re
 import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.render import is_terminal, print_more_hint
+from headway.surfaces.cli.render import format_time, is_terminal, print_more_hint
 
 GAP = "  "  # between columns
 INDENT = "    "  # before what continues a row below it
@@ -139,3 +140,12 @@ def measure_character(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def print_fields(document: dict[str, Any]) -> None:
+    """Print one line per field that has a value. Fields ending in `_at` are printed as local times."""
+    for name, raw in document.items():
+        value = format_time(raw * 1000) if name.endswith("_at") else raw
+        if value not in (None, "", [], {}):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(f"{name:<14} {to_one_line(text)}")

@@ -84,7 +84,7 @@ class Admission:
     def take_as_stranger(self, address: CallerAddress) -> bool:
         """Count a request without a known token, and return whether the address may make it.
 
-        A caller can invent the client that it names, so there is a limit on the peer, too."""
+        A caller can invent the client that it names, so the peer has a limit as well."""
         return self.clients.take(address) >= 0 and self.peers.take(address.peer) >= 0
 
     async def delay_refusal(self) -> None:

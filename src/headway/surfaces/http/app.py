@@ -5,7 +5,8 @@ signatures put layers around the handlers that cost more than the handlers thems
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -27,7 +28,6 @@ from headway.surfaces.http.openapi import build_openapi
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
 from headway.surfaces.http.routes import (
-    agents,
     conversations,
     events,
     files,
@@ -35,9 +35,9 @@ from headway.surfaces.http.routes import (
     front_ends,
     health,
     installation,
-    permissions,
     sessions,
     todos,
+    tools,
     turns,
     webhooks,
 )
@@ -56,14 +56,14 @@ ROUTERS = (
     front_ends.routes,
     chat_completions.routes,
     responses.routes,
-    agents.routes,
+    tools.routes,
     forks.routes,
     files.routes,
     installation.policy_routes,
     installation.worker_routes,
     webhooks.routes,
     installation.routes,
-    permissions.routes,
+    sessions.permission_routes,
     events.routes,
     health.routes,
     sessions.routes,
@@ -76,8 +76,11 @@ def list_routes() -> list[HttpRoute]:
 
 
 class PlainRoute(Route):
-    def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str]) -> None:
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str], fixed_paths: Collection[str] = ()) -> None:
         super().__init__(path, endpoint)
+        others = [fixed for fixed in fixed_paths if self.param_convertors and self.path_regex.match(fixed)]
+        if others:  # a parameter does not stand for a word in the path of another route
+            self.path_regex = re.compile(f"(?!(?:{'|'.join(map(re.escape, others))})$){self.path_regex.pattern}")
         self.methods = methods  # exactly these: Starlette would add an undocumented HEAD
         self.is_guarded = path.startswith("/v1/") or path == "/mcp"
 
@@ -109,8 +112,9 @@ class WebApp:
         )
         self.mcp = HttpTransport(headway)
         routes = list_routes()
+        fixed_paths = {route.path for route in routes if "{" not in route.path}
         self.routes = [
-            *(PlainRoute(route.path, route.handler, {route.method}) for route in routes),
+            *(PlainRoute(route.path, route.handler, {route.method}, fixed_paths) for route in routes),
             PlainRoute("/openapi.json", self.serve_openapi, {"GET"}),
             PlainRoute("/mcp", self.mcp, {"GET", "POST", "DELETE"}),
         ]

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 INTERVAL_S = 0.5
-MEASUREMENTS = 20  # those of the last ten seconds
+MEASUREMENTS = 20  # of the last ten seconds
 LATE_S = 0.25
 PATIENCE_S = 5.0
 

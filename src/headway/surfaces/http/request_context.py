@@ -313,7 +313,7 @@ class RequestContext:
 
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
-    """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors, a turn that
+    """Run an action and return the response to store for its Idempotency-Key. Refusals are stored. Server errors, a turn that
     is still running and a full quota are not, because they may be retried, and neither are checks that have to run first."""
     try:
         document = tx.attempt(lambda tx: action(tx, tenant_id))

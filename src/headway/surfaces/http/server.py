@@ -314,7 +314,7 @@ def create_bootstrap_token(settings: Settings) -> None:
 
 def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-        # A cell may have no tokens: it answers holders of those of other cells, and waits for tenants.
+        # A cell may have no tokens: it redirects holders of other cells' tokens, and waits for tenants.
         if not database.read(tokens.has_active) and not database.read(cells.find_own):
             raise SettingsError(
                 f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "

@@ -17,8 +17,7 @@ from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.request_context import Action, RequestContext
-from headway.surfaces.http.routes.events import EventStream, FindEnd, StreamEncoder
-from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT
+from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT, EventStream, FindEnd, StreamEncoder
 from headway.surfaces.turn_events import TurnEventTranslator
 
 BeginTurn = Action[dict[str, Any]]

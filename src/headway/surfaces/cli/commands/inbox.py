@@ -18,10 +18,9 @@ from headway.ledger.errors import Invalid
 from headway.ledger.goal import Decision
 from headway.ledger.inbox import REQUEST_KINDS, ApprovalState, PersonRequest, QuestionState, RequestKind, RequestState
 from headway.surfaces.cli.arguments import DEFAULT_PAGE_SIZE, RowId, parse_json_object
-from headway.surfaces.cli.commands.engine import print_fields
 from headway.surfaces.cli.commands.tools import prepare_tools_for, run_headway
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
-from headway.surfaces.cli.tables import print_row, print_table
+from headway.surfaces.cli.tables import print_fields, print_row, print_table
 
 if TYPE_CHECKING:
     from headway.process.assembly import Headway

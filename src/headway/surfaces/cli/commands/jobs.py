@@ -7,26 +7,29 @@ import click
 
 from headway.actions.engine import dead_letters
 from headway.actions.engine.dead_letters import BulkAction, BulkSelection
+from headway.actions.goals import goals
 from headway.actions.runs import jobs as job_actions
-from headway.actions.turns import views
+from headway.actions.runs import runs
+from headway.actions.turns import turns, views
 from headway.actions.turns.views import JobPage
 from headway.ledger.cells import Cell
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job, JobState
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.arguments import format_duration, limit_option
-from headway.surfaces.cli.commands.engine import build_wait_fields, cancel_with_hint, print_fields
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
     Invocation,
+    TenantDatabase,
     get_local_tenant,
     pass_invocation,
     require_confirmation,
 )
 from headway.surfaces.cli.every_cell import ask_every_cell, report_failures
-from headway.surfaces.cli.tables import print_row, print_table
+from headway.surfaces.cli.render import format_wait
+from headway.surfaces.cli.tables import print_fields, print_row, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +55,7 @@ def jobs() -> None:
 @limit_option
 @pass_invocation
 def list_jobs(invocation: Invocation, limit: int, state: JobState | None, kind: str | None, *, dead: bool) -> None:
-    """List jobs, newest first. With cells, --dead without --tenant lists those of all tenants of all cells."""
+    """List jobs, newest first. With cells, --dead without --tenant lists the dead jobs of every tenant in every cell."""
     if dead and state not in (None, "dead"):
         raise Invalid("Give either --dead or --state.")
     if dead and kind is None and invocation.tenant is None:
@@ -70,7 +73,7 @@ def print_job_page(invocation: Invocation, page: JobPage) -> None:
 
 
 def list_dead_jobs(invocation: Invocation, limit: int) -> None:
-    """List the dead jobs of the local tenant, or with cells those of all tenants."""
+    """List the dead jobs of the local tenant, or with cells of all tenants."""
 
     def read(cell: Cell | None, database: DirectDatabase) -> tuple[list[tuple[str, Job]], str | None]:
         """Return jobs with the names of their tenants, and without cells the cursor of the next page."""
@@ -202,3 +205,24 @@ def change_dead_jobs(invocation: Invocation, action: BulkAction, kind: str | Non
 
 def build_job_row(job: Job) -> Sequence[str]:
     return job.id, job.kind, job.state, f"{job.attempts}/{job.max_attempts}", job.as_json()["error"] or ""
+
+
+T = TypeVar("T")
+
+
+def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
+    """Cancel a job or a run. If the action refuses because the row belongs to a turn, name the command that cancels the turn."""
+    try:
+        return ledger.write(cancel, row_id)
+    except Conflict as error:
+        turn_id = ledger.read(turns.find_id_by_run, row_id)
+        if turn_id is None:
+            raise
+        raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
+
+
+def build_wait_fields(job: Job) -> dict[str, str]:
+    """Describe when and why a job waits to retry a failed model call. Empty if no retry is scheduled."""
+    if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
+        return {}
+    return {"waits": format_wait(job.retry_at, job.as_json()["error"])}

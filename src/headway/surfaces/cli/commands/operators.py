@@ -245,7 +245,7 @@ def open_existing_tenant(invocation: Invocation) -> Iterator[tuple[DirectDatabas
 
 
 def merge_pages(answers: list[CellAnswer[dict[str, Any]]], limit: int) -> dict[str, Any]:
-    """Merge the newest entries of all cells, newest first. Numbers of entries are those of a cell."""
+    """Merge the newest entries of all cells, newest first. The numbers of entries are per cell."""
     entries = [{**entry, "cell": answer.cell} for answer in answers if answer.value for entry in answer.value["entries"]]
     entries.sort(key=lambda entry: -entry["at"])  # stable: within a cell by number
     has_more = len(entries) > limit or any(answer.value and answer.value["next_cursor"] for answer in answers)

@@ -12,10 +12,9 @@ from headway.ledger.parsing.addresses import parse_url
 from headway.ledger.text import MAX_INTEGER, to_one_line
 from headway.ledger.webhook import NewWebhook, WebhookChange
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, RowIdOrNone, limit_option
-from headway.surfaces.cli.commands.engine import print_fields
 from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, pass_invocation, require_confirmation
 from headway.surfaces.cli.render import format_time
-from headway.surfaces.cli.tables import print_row, print_table
+from headway.surfaces.cli.tables import print_fields, print_row, print_table
 
 WEBHOOK_HEADINGS = ("id", "state", "url", "events", "error")
 

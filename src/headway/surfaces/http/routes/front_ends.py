@@ -24,9 +24,8 @@ from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.person_answers import PersonAnswer, apply_answers, encode_result, has_turn
 from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext
-from headway.surfaces.http.routes.events import EventStream
 from headway.surfaces.http.routing import HttpRoutes
-from headway.surfaces.http.server_sent_events import MEDIA_TYPE
+from headway.surfaces.http.server_sent_events import MEDIA_TYPE, EventStream
 from headway.surfaces.http.turn_streams import CreateEncoder, TurnEncoder, stop_when_left, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
 
@@ -60,7 +59,7 @@ def document_turn_stream(body: Any) -> dict[str, Any]:
 )
 async def run_ag_ui(request: Request) -> Response:
     """A turn that waits for a person ends its run with interrupts. A request with `resume` continues it. A call of a tool that the
-    client has ends the run, too. A request with its result continues it."""
+    client has also ends the run. A request with its result continues it."""
     call = RequestContext(request)
     body = await call.body(RUN_AGENT, ATTACHMENTS_BODY_LIMIT)
 
@@ -125,7 +124,7 @@ async def resume_ui_stream(request: Request) -> Response:
     **document_route({200: front_ends.StoppedTurn}, path={"key": str}, idempotent=True),
 )
 async def stop_ui_stream(request: Request) -> Response:
-    """Nothing happens if no turn runs. The key may be an AG-UI thread's, too."""
+    """Nothing happens if no turn runs. The key may be that of an AG-UI thread."""
     call, key = RequestContext(request), request.path_params["key"]
     ended: list[str] = []
 

@@ -1,21 +1,25 @@
-"""/login and /logout: exchange a link or a token for a cookie that only our own page can use."""
+"""/login and /logout exchange a link or a token for a cookie that only our own page can use. /v1/session says what it may do."""
 
 import hmac
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from headway.actions.access import local_tenant, tokens
+from headway.actions.access import local_tenant, rights, tokens
 from headway.actions.access.tokens import NewToken
+from headway.actions.installation import tenants
 from headway.ledger.cells import find_cell_name
 from headway.ledger.text import NAME_LIMIT
+from headway.operations import operators as shapes
 from headway.operations.fields import StrictModel
 from headway.process.assembly import Headway
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import to_validation_problem
 from headway.surfaces.http.request_context import (
     SECURE_COOKIE,
@@ -24,11 +28,14 @@ from headway.surfaces.http.request_context import (
     check_same_site,
     is_behind_tls,
     read_body,
+    to_json_response,
 )
 from headway.surfaces.http.routing import HttpRoutes
 from headway.surfaces.web.page_routes import build_shell_response
+from headway.surfaces.web.static_files import load_site
 
 routes = HttpRoutes()
+permission_routes = HttpRoutes("/v1", "operator")
 
 LINK_LIFETIME_S = 3600
 LOGIN_BODY_LIMIT = 4_096  # bytes that anybody may send
@@ -131,3 +138,28 @@ async def logout(request: Request) -> Response:
     if is_behind_tls(request):
         answer.delete_cookie(SECURE_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
     return answer
+
+
+@permission_routes.get(
+    "/session", summary="Get the tenant and the permissions of the token", **document_route({200: shapes.OneSession})
+)
+async def get_session(request: Request) -> Response:
+    call = RequestContext(request)
+
+    def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        token = tokens.authenticate(tx, call.digest)
+        tenant = tenants.get_tenant(tx, tenant_id)
+        scope = rights.get_scope(tx, token)
+        is_operator = scope == "operator"
+        may = {"admin": scope in ("admin", "operator"), "operator": is_operator, "host": is_operator}
+        workspace = settings.get_workspace(tenant_id) if rights.has_right(tx, token, "see_host_paths") else None
+        return {
+            "tenant": tenant.name,
+            **may,
+            "scopes": tokens.list_scopes(scope).split(","),
+            "expires_at": token.expires_at // 1000,
+            "workspace": workspace,
+        }
+
+    settings = call.headway.settings
+    return to_json_response({"session": {**await call.read(load), "model": settings.model, "page": load_site().build}})

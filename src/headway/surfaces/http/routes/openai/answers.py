@@ -269,7 +269,7 @@ def build_error(message: str, code: str) -> Document:
 
 
 def split_usage(usage: Usage, names: tuple[str, str]) -> Document:
-    """Describe the tokens of a turn, of all its model calls together. The names are those of input and output."""
+    """Describe the tokens of a turn, of all its model calls together. `names` are the words for input and output."""
     given, made = names
     return {
         f"{given}_tokens": usage.input_tokens,

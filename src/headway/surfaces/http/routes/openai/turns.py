@@ -25,7 +25,6 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.person_answers import KINDS, PersonAnswer, apply_answers
 from headway.surfaces.http.problems import Problem, to_problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.routes.events import EventStream
 from headway.surfaces.http.routes.openai.answers import AnswerEncoder, AnswerEnd, AnswerHead
 from headway.surfaces.http.routes.openai.messages import (
     ClientRequest,
@@ -37,6 +36,7 @@ from headway.surfaces.http.routes.openai.messages import (
     read_messages,
     read_tools,
 )
+from headway.surfaces.http.server_sent_events import EventStream
 from headway.surfaces.http.turn_streams import BeginTurn, OpenedTurn, begin_when_free, build_encoder, open_turn, start_jobs
 from headway.surfaces.turn_events import ItemKey
 

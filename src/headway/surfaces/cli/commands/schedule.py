@@ -1,121 +1,29 @@
-"""`headway agent` and `headway schedule`: inspect and control what the engine runs."""
+"""`headway schedule`: start goals, messages and tools at set times."""
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from headway.actions.engine import schedules
 from headway.actions.engine.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, ScheduleChange, Timing
-from headway.actions.goals import goals
 from headway.actions.goals.goals import DEFAULT_PRIORITY
-from headway.actions.runs import jobs as job_actions
-from headway.actions.runs import runs
-from headway.actions.turns import steering, turns, views
-from headway.actions.turns.views import RunFilter
-from headway.ledger.errors import Conflict, Invalid
-from headway.ledger.job import Job, Schedule
-from headway.ledger.money import to_dollars
-from headway.ledger.run import Run
+from headway.ledger.errors import Invalid
+from headway.ledger.job import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, limit_option, parse_json_object
+from headway.surfaces.cli.arguments import SECONDS, format_duration, parse_json_object
 from headway.surfaces.cli.context import (
-    SENDER,
-    TENANT_WIDE,
     CommandGroup,
     Invocation,
     TenantDatabase,
     pass_invocation,
 )
-from headway.surfaces.cli.render import format_time, format_wait
+from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_row, print_table
 
-T = TypeVar("T")
-
-RUN_HEADINGS = ("run", "role", "state", "steps", "cost", "task")
 SCHEDULE_HEADINGS = ("name", "when", "next", "last", "work")
-
-
-@click.group(
-    "agent",
-    cls=CommandGroup,
-    unused=TENANT_WIDE,
-    examples=("headway agent list --goal 1", "headway agent send RUN_ID 'Skip the tests in old/'"),
-)
-def agents() -> None:
-    """Inspect, steer and cancel running agents: the agents that answer turns, and their sub-agents."""
-
-
-@agents.command("list")
-@click.option("--turn", metavar="UUID", help="Only runs of this turn.")
-@click.option("--goal", type=GOAL_ID, metavar="ID", help="Only runs of this goal.")
-@limit_option
-@pass_invocation
-def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
-    """List runs, newest first."""
-    with invocation.open_ledger() as ledger:
-        page = ledger.read(views.list_agents, RunFilter(turn, goal), limit)
-    invocation.answer(
-        page.as_json(),
-        lambda: print_table(RUN_HEADINGS, map(build_run_row, page.agents), "no agents", more=bool(page.next_cursor)),
-    )
-
-
-@agents.command("show")
-@click.argument("run_id")
-@pass_invocation
-def show_agent(invocation: Invocation, run_id: str) -> None:
-    """Show everything about a run."""
-    with invocation.open_ledger() as ledger:
-        run = ledger.read(runs.get_run, run_id)
-        job = ledger.read(job_actions.find_job, run_id)
-    document = runs.as_json(run, job.retry_at if job else 0)
-    invocation.answer({"agent": document}, lambda: print_fields({**(build_wait_fields(job) if job else {}), **document}))
-
-
-@agents.command("cancel")
-@click.argument("run_id")
-@pass_invocation
-def cancel_agent(invocation: Invocation, run_id: str) -> None:
-    """Cancel a sub-agent and everything it started."""
-    with invocation.open_ledger() as ledger:
-        run = cancel_with_hint(ledger, runs.cancel_run, run_id)
-    invocation.answer({"agent": runs.as_json(run)}, lambda: print_row(build_run_row(run)))
-
-
-@agents.command("send")
-@click.argument("run_id")
-@click.argument("message")
-@pass_invocation
-def send_to_agent(invocation: Invocation, run_id: str, message: str) -> None:
-    """Send MESSAGE to a running agent, which reads it at its next step."""
-    with invocation.open_ledger() as ledger:
-        sent = ledger.write(steering.send_to_agent, run_id, message, SENDER)
-    invocation.answer({"message": sent.as_json()}, lambda: click.echo(f"sent to {run_id}"))
-
-
-def build_run_row(run: Run) -> Sequence[str]:
-    return run.id, f"{'  ' * run.depth}{run.role}", run.status, str(run.iterations), f"${to_dollars(run.cost):.4f}", run.task
-
-
-def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
-    """Cancel a job or a run. If the action refuses because the row belongs to a turn, name the command that cancels the turn."""
-    try:
-        return ledger.write(cancel, row_id)
-    except Conflict as error:
-        turn_id = ledger.read(turns.find_id_by_run, row_id)
-        if turn_id is None:
-            raise
-        raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
-
-
-def build_wait_fields(job: Job) -> dict[str, str]:
-    """Describe when and why a job waits to retry a failed model call. Empty if no retry is scheduled."""
-    if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
-        return {}
-    return {"waits": format_wait(job.retry_at, job.as_json()["error"])}
 
 
 @click.group(
@@ -325,12 +233,3 @@ def describe_work(work: dict[str, Any]) -> str:
     if "goal" in work:
         return f"goal: {work['goal']['description']}"
     return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
-
-
-def print_fields(document: dict[str, Any]) -> None:
-    """Print one line per field that has a value. Fields ending in `_at` are printed as local times."""
-    for name, raw in document.items():
-        value = format_time(raw * 1000) if name.endswith("_at") else raw
-        if value not in (None, "", [], {}):
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(f"{name:<14} {to_one_line(text)}")
