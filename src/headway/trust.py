@@ -153,7 +153,7 @@ def list_names(home: str) -> list[str]:
 
 
 def list_files(top: str) -> list[str]:
-    """List all files below a path, sorted. Links are followed, because what they lead to is used, too."""
+    """List all files below a path, sorted. Links are followed, because the files behind them are used."""
     pending, found = [top], []
     for path in pending:
         if len(pending) > ENTRIES_LIMIT:

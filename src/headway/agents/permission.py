@@ -193,7 +193,7 @@ class Permission(NamedTuple):
 
 
 class TriedCall(NamedTuple):
-    """What the policy would decide about a call."""
+    """The decision that the policy would make about a call."""
 
     ruling: Ruling
     rule: Rule | None  # None: no rule matches, and the tool's default applies

@@ -37,7 +37,7 @@ class WritOutcome(NamedTuple):
 
 
 class AgentAccess(NamedTuple):
-    """What the writs of a run can reach. Empty where no agents run."""
+    """The parts of a run that its writs can reach. Empty where no agents run."""
 
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
     plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools

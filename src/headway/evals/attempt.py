@@ -92,7 +92,7 @@ def extend_prompt(roles: Roles, name: str, addition: str) -> Roles:
 
 
 def build_settings(settings: Settings, attempt: Attempt, home: Path, budget_usd: float, calls: Sequence[Any] | None) -> Settings:
-    """Derive the settings of an attempt. `calls` are those of a recording, in a replay."""
+    """Derive the settings of an attempt. In a replay, `calls` come from the recording."""
     case, workspace = attempt.case, str(home / "workspace")
     settings = choose_model(settings, attempt.cell.model)._replace(
         home=str(home),

@@ -162,7 +162,7 @@ def take_files(value: Any, field: str) -> Mapping[str, str] | str:
 
 
 def take_checks(value: Any, field: str) -> tuple[Check, ...]:
-    """Parse checks as those of a person: commands run without a shell, and only programs that the operator allows."""
+    """Parse checks with a person's rank: commands run without a shell, and only programs that the operator allows."""
     try:
         checks = parse_checks(value, "person")
         refuse_operators_fields(checks)

@@ -1,4 +1,4 @@
-"""Checks: what must hold before a todo, a sub-goal or a goal counts as done. And receipts, which say what was found."""
+"""Checks: conditions that must hold before a todo, a sub-goal or a goal counts as done. And receipts, which have their results."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def decode_checks(stored: str) -> list[Check]:
 
 
 class CheckResult(NamedTuple):
-    """What one check found."""
+    """The result of one check."""
 
     check: Check
     ok: bool

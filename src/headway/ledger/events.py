@@ -143,7 +143,7 @@ def build_moves_event(tenant_id: int, todo: Todo, positions: Mapping[int, int], 
 
 
 def list_unchanged_texts(old: NamedTuple, new: NamedTuple, names: Iterable[str]) -> list[str]:
-    """Return those of the fields that are long and the same in both states."""
+    """Return the names of long fields that are the same in both states."""
     return [name for name in names if (text := getattr(new, name)) and len(text) > LONG_TEXT and text == getattr(old, name)]
 
 

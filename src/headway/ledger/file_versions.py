@@ -20,7 +20,7 @@ UNKNOWN_TYPE: Final = "application/octet-stream"
 
 
 class WrittenFile(NamedTuple):
-    """What a tool did to one file."""
+    """The change of one file by a tool."""
 
     path: str  # in the workspace
     change: Change
@@ -33,7 +33,7 @@ class WrittenFile(NamedTuple):
 
 
 class WrittenFiles(NamedTuple):
-    """What one tool call did to files."""
+    """The changes of files by one tool call."""
 
     files: tuple[WrittenFile, ...] = ()
     omitted: int = 0  # further files that were changed, beyond the limits
@@ -136,7 +136,7 @@ def describe_data(data: bytes) -> tuple[int, str, str]:
 
 
 def detect_type(data: bytes) -> str:
-    """Return what a content is. Every text is plain text, because a browser would run scripts in some others."""
+    """Return the media type of a content. Every text is plain text, because a browser would run scripts in some others."""
     return detect_binary_type(data) or (PLAIN_TEXT if is_utf8_text(data) else UNKNOWN_TYPE)
 
 

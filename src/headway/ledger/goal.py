@@ -72,7 +72,7 @@ class Goal(NamedTuple):
 
     @property
     def progress(self) -> dict[str, int]:
-        """Count the sub-goals of all plans by status, and those of the current plan: how many there are, and how many are done."""
+        """Count the sub-goals of all plans by status, and for the current plan how many there are and how many are done."""
         counts = (self.pending, self.in_progress, self.completed, self.failed, self.skipped)
         by_status = {status.replace("-", "_"): count for status, count in zip(STATUSES, counts, strict=True)}
         return {"total": sum(counts), **by_status, "in_plan": self.in_plan, "done": self.done}

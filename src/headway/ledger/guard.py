@@ -52,7 +52,7 @@ class MirroredItem(NamedTuple):
 
 
 class GuardRule(NamedTuple):
-    """What must hold before an assistant in a folder may stop."""
+    """A condition that must hold before an assistant in a folder may stop."""
 
     id: int
     folder: str

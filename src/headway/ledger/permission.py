@@ -15,7 +15,7 @@ QUOTE_LIMIT: Final = 60
 
 
 class PolicyCall(NamedTuple):
-    """What the policy knows of a call.
+    """The facts of a call that the policy knows.
 
     Each argument has one or more spellings: a path is matched as written, and as the file that it leads to.
     """

@@ -69,7 +69,7 @@ class MemorySelection(NamedTuple):
 
 
 class ViewFilters(NamedTuple):
-    """What a saved view of the board shows. None: all."""
+    """The filters of a saved view of the board. None: no filter."""
 
     status: Status | None = None
     conversation_id: int | None = None  # TENANT_WIDE: only the tenant-wide todos; n: only those of conversation n

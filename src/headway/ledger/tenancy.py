@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its changes are recorded under."""
+        """The name under which its changes are recorded."""
         return self.label or f"token {self.id}"
 
     @property

@@ -107,7 +107,7 @@ class NewWebhook(NamedTuple):
 
 
 class WebhookChange(NamedTuple):
-    """What to change. None: leave it."""
+    """A partial update of a webhook. None leaves a field as it is."""
 
     url: str | None = None
     kinds: tuple[str, ...] | None = None

@@ -62,7 +62,7 @@ Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_sche
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
 Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(to_whole_number)]
-STATUS_SCHEMA = {"type": "string", "enum": [*get_args(TodoStatus)], "description": "`cancelled` is accepted, too"}
+STATUS_SCHEMA = {"type": "string", "enum": [*get_args(TodoStatus)], "description": "`cancelled` is also accepted"}
 Status = Annotated[Literal["pending", "in_progress", "completed", "canceled", "cancelled"], WithJsonSchema(STATUS_SCHEMA)]
 
 

@@ -128,7 +128,7 @@ class Operation(NamedTuple):
     query: type[QueryModel] | None
     body: Any  # the type of the request's body; None if it has none
     answers: Answers
-    errors: tuple[int, ...]  # statuses of refusals, beside those of every operation
+    errors: tuple[int, ...]  # statuses of refusals, beside the common ones
     right: Right | None  # that the caller needs, beside reading or changing the tenant's rows
     is_idempotent: bool  # whether it honours an Idempotency-Key
     has_secret: bool  # whether its answer has a `secret`, which is shown once and not stored

@@ -44,7 +44,7 @@ from headway.settings.parsing import (
 PREFIX: Final = "HEADWAY_"
 LIMITS, GOAL_LIMITS, SANDBOX = Limits(), GoalLimits(), Sandbox()
 
-# None: the setting is not given. Otherwise the types are those of values that make sense; their text is what is parsed.
+# None: the setting is not given. Otherwise the types are of values that make sense; their text is parsed.
 Text = str | None
 FilePath = str | os.PathLike[str] | None
 Number = float | None

@@ -371,7 +371,7 @@ class LoggedTransaction(ABC):
             del self.events[event_count:]
             self.closing, self.stored = closing_work, stored
             self.visible = visible  # as the savepoint restores it
-            self.writes = {table: count + 1 for table, count in self.writes.items()}  # undoing a change is a change, too
+            self.writes = {table: count + 1 for table, count in self.writes.items()}  # undoing a change is also a change
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
         self._leave("RELEASE SAVEPOINT attempt")

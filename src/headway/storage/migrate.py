@@ -122,7 +122,7 @@ def apply_missing(tx: Transaction, migrations: list[Migration]) -> int:
     is_postgres = tx.dialect.name == "postgresql"
     if is_postgres:  # on SQLite, BEGIN IMMEDIATE already takes the lock
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
-        tx.run("SELECT set_config('headway.moving', 'all', true)")  # the rows of a tenant that is being moved are changed, too
+        tx.run("SELECT set_config('headway.moving', 'all', true)")  # so that it may change the rows of a tenant that is being moved
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
     version = get_current_version(tx)
     is_new = version == 0

@@ -27,7 +27,7 @@ def configure_plain_logging(settings: Settings) -> None:
 
 
 def build_log_redactor(settings: Settings) -> Redactor:
-    """Collect the secrets to redact, with those of MCP servers: libraries log what a server prints."""
+    """Collect the secrets to redact, including the secrets of MCP servers: libraries log the output of servers."""
     from headway.agents.mcp.config import FILE_NAME, list_secrets  # noqa: PLC0415  `--help` does not need it
 
     return build_redactor(settings, *list_secrets(Path(settings.home, FILE_NAME), get_environment()))

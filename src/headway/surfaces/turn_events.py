@@ -243,7 +243,7 @@ class TurnEventTranslator:
         self.text_id = self.content = ""
 
     def end(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
-        """End the turn. Text that a canceled turn leaves unfinished is kept: the process that runs the agent stores it, too."""
+        """End the turn. Text that a canceled turn leaves unfinished is kept: the process that runs the agent stores it."""
         if kind == "turn_canceled" and self.text_id:
             yield from self.settle(self.content, "stopped")
         yield from self.withdraw()

@@ -73,7 +73,7 @@ def list_messages(outbox: Outbox) -> Iterator[tuple[WebhookMessage | None, int]]
 
 
 def prepare_test(tx: Transaction, tenant_id: int, webhook_id: str) -> Outbox:
-    """Return what a test message needs. A paused webhook can be tested, too."""
+    """Return what a test message needs. A paused webhook can be tested as well."""
     webhook = webhooks.get_webhook(tx, tenant_id, webhook_id).webhook
     return Outbox(webhook, webhooks.load_secrets(tx, webhook), [], webhook.sent_to, is_last=True)
 

@@ -25,7 +25,7 @@ class WebhookWatch:
         self.nudge = nudge  # wakes the engine
         self.loop = asyncio.get_running_loop()
         self.tenants: frozenset[int] = frozenset()  # those with a webhook that is not paused
-        self.busy: frozenset[int] = frozenset()  # those of them with new events
+        self.busy: frozenset[int] = frozenset()  # the ones with new events
         self.bell = asyncio.Event()
         self.sweep_at = 0.0
 

@@ -1,5 +1,5 @@
-"""Quotas: what a tenant may use of what all tenants share. A tenant over a quota can read, change, cancel and delete, but it cannot
-start or add anything."""
+"""Quotas: limits of a tenant on resources that all tenants share. A tenant over a quota can read, change, cancel and delete, but
+it cannot start or add anything."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def check_turns(tx: Transaction, tenant_id: int) -> None:
 
 
 def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-    """Return what the tenant uses of each quota that is stored, and the quotas. An unlimited quota is None."""
+    """Return the tenant's use of each quota that is stored, and the quotas. An unlimited quota is None."""
     return {
         "usage": {
             "turns": usage_store.count_open_turns(tx, tenant_id, NO_LIMIT),

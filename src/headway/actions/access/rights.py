@@ -39,7 +39,7 @@ NEEDED_SCOPES: Final[Mapping[Right, TokenScope]] = {
     "read": "read",
     "change": "write",
     # The tenant's administrator
-    "manage_tokens": "admin",  # with sessions, but not those of the operator
+    "manage_tokens": "admin",  # and sessions, except the operator's
     "manage_webhooks": "admin",
     "delete_all_comments": "admin",
     "set_limit": "admin",  # up to the one that the operator has set, or HEADWAY_BUDGET_USD

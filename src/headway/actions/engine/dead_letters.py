@@ -56,7 +56,7 @@ BulkAction = Literal["retry", "drop"]
 
 
 class BulkSelection(NamedTuple):
-    """Dead jobs: those with the given ids, or a page of all of them, or of those of one kind, newest first."""
+    """Dead jobs, newest first: the given ones, or a page of all or of one kind."""
 
     ids: tuple[str, ...] | None = None
     kind: str | None = None

@@ -89,7 +89,7 @@ def cancel_turn(tx: Transaction, tenant_id: int, turn_id: str, live_text: LiveTe
 
 def store_stopped(tx: Transaction, run: Run, answer: PartialAnswer) -> None:
     """Store what the agent of a canceled turn was saying, unless it was stored before, or the answer was."""
-    job_store.find_locked_job(tx, run.tenant_id, run.id)  # a process that has lost the run may have a part of the answer, too
+    job_store.find_locked_job(tx, run.tenant_id, run.id)  # also a process that has lost the run may have a part of the answer
     found = run_store.find_run(tx, run.tenant_id, run.id)
     if found is None or found.status != "canceled" or answer.step != run_store.get_next_message_number(tx, run.tenant_id, run.id):
         return

@@ -72,7 +72,7 @@ def check_history(tx: Transaction, source: Goal) -> None:
 
 
 def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: int) -> dict[int, int]:
-    """Copy the sub-goals as they were after a journal entry. Returns the ids of the copies by those of the originals."""
+    """Copy the sub-goals as they were after a journal entry. Returns the id of each copy by the id of its original."""
     versions = load_versions(tx, source, at, plan_no)
     copies: list[SubGoal] = []
     ids: dict[int, int] = {}

@@ -1,1 +1,1 @@
-"""The guard of agents that Headway does not run: what they plan, and whether they may stop."""
+"""The guard of agents that Headway does not run: their plans, and whether they may stop."""

@@ -1,4 +1,4 @@
-"""What the guard of a project holds: the sessions, what is open in them, and what was refused."""
+"""The state of a project's guard: its sessions, their open items and their refusals."""
 
 import json
 from typing import Any, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Rules: what must hold before an assistant in a folder may stop."""
+"""Rules: conditions that must hold before an assistant in a folder may stop."""
 
 from headway.actions.access import audit, quotas
 from headway.ledger.check import Check, decode_checks, encode_checks

@@ -196,7 +196,7 @@ def close_continued(
 
 
 def list_left(tx: Transaction, tenant_id: int, folder: str, conversation_id: int) -> list[Todo]:
-    """List the open items of other sessions in a folder, without those of sessions that may be at work."""
+    """List the open items that other sessions left in a folder. Sessions that may still be at work are left out."""
     sessions = conversation_store.list_of_folder(tx, tenant_id, folder, SESSIONS_SHOWN)
     left: list[Todo] = []
     for other in sessions:

@@ -119,7 +119,7 @@ def list_checked(tx: Transaction, tenant_id: int, turn: Turn) -> list[Todo]:
 
 
 def prove(tx: Transaction, tenant_id: int, todo: Todo, not_run: Mapping[int, str]) -> FailedCheck | None:
-    """Complete a todo whose checks passed, and note whether those of a completed one still do. Return what failed."""
+    """Complete a todo whose checks passed, and note whether the checks of a completed one still pass. Return the failures."""
     checks = decode_checks(todo.checks)
     if reason := not_run.get(todo.id):
         return FailedCheck(todo, [{"check": describe_check(checks[0]), "detail": f"It was not run. {reason}"}])

@@ -1,1 +1,1 @@
-"""What readers see of conversations: lists and searches, timelines, the histories of chat clients, text that is being written."""
+"""Conversations for readers: lists and searches, timelines, the histories of chat clients, text that is being written."""

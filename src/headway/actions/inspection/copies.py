@@ -91,7 +91,7 @@ class Renumbering:
             return self.rewrite_text(content)
 
     def rewrite_value(self, value: Any, key: str = "") -> Any:
-        """Rewrite the numbers in a JSON value: those of the keys that hold ids, and those of shown items."""
+        """Rewrite the numbers in a JSON value: ids under the keys that hold ids, and the numbers of shown items."""
         match value:
             case dict():
                 return {name: self.rewrite_value(member, name) for name, member in value.items()}

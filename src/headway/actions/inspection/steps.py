@@ -73,7 +73,7 @@ def build_step(number: int, stored: fork_store.StoredMessage, message: dict[str,
 
 
 def count_complete(run: Run, steps: list[TurnStep], end: int) -> int:
-    """Count the steps after which something else happened. The last answer of a turn that finished is complete, too."""
+    """Count the steps after which something else happened. The last answer of a finished turn also counts."""
     if not steps:
         return 0
     last = steps[-1]

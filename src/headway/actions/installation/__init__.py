@@ -1,1 +1,1 @@
-"""What concerns whole tenants or the installation: money, halts, tenants, moves, pruning."""
+"""Whole tenants and the installation: money, halts, tenants, moves, pruning."""

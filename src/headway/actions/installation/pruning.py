@@ -29,7 +29,7 @@ class DeletedOwner(NamedTuple):
 
 
 class PruneStep(NamedTuple):
-    """What one transaction deleted, and where the next one continues. None: nothing is left to do."""
+    """The rows that one transaction deleted, and where the next one continues. None: nothing is left to do."""
 
     position: Key | None
     deleted: int = 0

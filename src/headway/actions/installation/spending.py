@@ -1,4 +1,4 @@
-"""Money: what tenants may spend and have spent, reserved before a model is called and settled afterwards, and per day."""
+"""Money: the limits and the spending of tenants, reserved before a model is called, settled afterwards, and counted per day."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -242,7 +242,7 @@ def build_all_costs(tx: Transaction, budget: int) -> dict[str, Any]:
 
 
 class TurnSpending(NamedTuple):
-    """What the model calls of a turn used, those of its sub-agents included."""
+    """Usage by the model calls of a turn and its sub-agents."""
 
     models: tuple[str, ...] = ()  # in order of the first call of each
     usage: Usage = Usage()

@@ -121,7 +121,7 @@ def shut_out(tx: Transaction, tenant: Tenant) -> int:
 
 
 class FileOwners(NamedTuple):
-    """What names the tenant's files."""
+    """The ids by which the tenant's files are named."""
 
     conversations: list[tuple[str, int]]  # (UUID, id), of the task files
     repositories: list[str]  # of its runs, with an absolute path if they are outside the workspace

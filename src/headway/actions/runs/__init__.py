@@ -1,1 +1,1 @@
-"""What the engine works on: jobs, runs and sub-goals, and the people and times that they wait for."""
+"""The work of the engine: jobs, runs and sub-goals, and the people and times that they wait for."""

@@ -85,7 +85,7 @@ def set_repository(tx: Transaction, run: Run, repository: str) -> Run:
 
 
 def create_cleanup(tx: Transaction, run: Run) -> None:
-    """Create the job that commits what the run left uncommitted and removes what is no longer needed."""
+    """Create the job that commits the run's uncommitted changes and removes its worktree."""
     jobs.create_job(tx, run.tenant_id, WORKTREE_KIND, {"run_id": run.id}, family=run.id)
 
 
@@ -181,7 +181,7 @@ def lock_root(tx: Transaction, run: Run) -> None:
 
 
 class StepRows(NamedTuple):
-    """What a step of a run starts from."""
+    """The rows that a step of a run starts from."""
 
     job: Job
     run: Run
@@ -194,7 +194,7 @@ def begin_step(tx: Transaction, run: Run, turn_id: str, owner: str, *, locks_poo
     """Lock the run's job and read what a step needs, in one round trip. Returns None if another process owns the job.
 
     The run is read by its own statement: after waiting for the lock, a joint statement would return the new job with the old run.
-    With `locks_pool`, for a run whose calls cost money, the tenant's pool is locked, too.
+    With `locks_pool`, for a run whose calls cost money, the tenant's pool is locked as well.
     """
     lock_root(tx, run)
     queries = [job_store.build_find_locked(tx, run.tenant_id, run.id), run_store.build_find_with_halt(run.tenant_id, run.id)]

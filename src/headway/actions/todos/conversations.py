@@ -121,7 +121,7 @@ def emit_conversation_changed(
     change: Literal["renamed", "deleted", "restored", "state"],
     state: ConversationState | None = None,
 ) -> None:
-    """Emit a tenant-wide event, so that the streams of other conversations get it, too. It has no title: events are kept for long,
+    """Emit a tenant-wide event, which reaches the streams of other conversations. It has no title: events are kept for long,
     and a person may delete a conversation for what it says."""
     data = {"id": conversation_id, "change": change, **({"state": state} if state else {})}
     tx.emit(Event(tenant_id, "conversation_changed", encode_json(data)))

@@ -26,7 +26,7 @@ class RemotePieces(NamedTuple):
 
 
 class RemoteNews(NamedTuple):
-    """What of these pieces is new to the readers of this process."""
+    """Return the pieces that are new to the readers of this process."""
 
     withdrawn: PartialAnswer | None  # what they have received and must forget
     first: int

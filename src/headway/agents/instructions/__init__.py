@@ -1,1 +1,1 @@
-"""What an agent reads first."""
+"""Instructions: the texts that an agent reads first."""

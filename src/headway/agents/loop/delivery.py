@@ -54,7 +54,7 @@ async def load_lineage(runtime: Runtime, run: Run) -> Lineage:
 
 
 def list_lineage(tx: Transaction, run: Run) -> list[Run]:
-    """List the run and those of its ancestors that work in the same repository, the oldest first."""
+    """List the run with its ancestors in the same repository, the oldest first."""
     lineage = [runs.get_run(tx, run.tenant_id, run.id)]
     while lineage[0].parent_run_id is not None:
         parent = runs.get_run(tx, run.tenant_id, lineage[0].parent_run_id)
@@ -65,7 +65,7 @@ def list_lineage(tx: Transaction, run: Run) -> list[Run]:
 
 
 async def prepare(runtime: Runtime, run: Run) -> PermanentFailure | RetryableFailure | None:
-    """Create the run's worktree, and those of its ancestors, unless they exist. Returns the failure, if there is one."""
+    """Create the worktrees of the run and its ancestors, unless they exist. Returns the failure, if there is one."""
     try:
         lineage = await load_lineage(runtime, run)
         if await run_in_thread(delivery.is_ready, lineage):

@@ -74,7 +74,7 @@ class ModelFailed(HeadwayError):
 
 
 class ModelInfo(NamedTuple):
-    """What a request to a tier may contain."""
+    """Limits on the requests to a tier."""
 
     name: str
     context_tokens: int  # of a request and its answer together

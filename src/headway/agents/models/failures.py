@@ -1,4 +1,4 @@
-"""What the failures of a provider mean, without the keys that they quote."""
+"""Explains the failures of providers, without the keys that they quote."""
 
 import re
 from itertools import pairwise

@@ -59,7 +59,7 @@ async def ask_once(models: Models, *, offers_tool: bool) -> Trial:
 
 
 class TierTrial(NamedTuple):
-    """What the model of a tier answered to a message of a person."""
+    """The answer of a tier's model to a message of a person."""
 
     answer: str
     call: ModelCall

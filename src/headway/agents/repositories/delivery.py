@@ -21,7 +21,7 @@ class BranchTaken(GitFailed):
 
 
 class Lineage(NamedTuple):
-    """A run and those of its ancestors that work in the same repository, the oldest first."""
+    """A run with its ancestors in the same repository, the oldest first."""
 
     root: str  # the folder of all worktrees
     workspace: str  # the tenant's

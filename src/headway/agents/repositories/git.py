@@ -221,7 +221,7 @@ def open_git(root: str, place: RepositoryPlace, sandbox: Sandbox) -> Iterator[Gi
 
 
 def write_excludes(root: str) -> str:
-    """Write the names of files that are never committed: those of interrupted writes."""
+    """Write a list of files to exclude from commits: leftovers of interrupted writes."""
     path = os.path.join(root, "exclude")
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8") as file:

@@ -1,1 +1,1 @@
-"""What a model is sent."""
+"""Transcripts: the messages that are sent to a model."""

@@ -46,7 +46,7 @@ class UnsearchedMessages:
 
 
 class Quotations:
-    """What a run has read. Its texts are searched when an answer contains a writ, or a tool call that is written as text."""
+    """The texts that a run has read. They are searched when an answer contains a writ, or a tool call that is written as text."""
 
     def __init__(self, earlier: Sequence[ModelMessage] = ()) -> None:
         self.unsearched_for_writs = UnsearchedMessages(earlier)
@@ -96,7 +96,8 @@ def compute_call_digest(tool: str, arguments: str) -> str:
 def list_read_texts(message: ModelMessage, *, is_earlier: bool) -> Iterator[str]:
     """Yield the texts in a message that neither the user nor the runtime nor the agent itself wrote.
 
-    The note of an earlier turn counts, because what it replaced is not loaded. What a note of this run replaced is.
+    The note of an earlier turn counts, because the messages that it replaced are not loaded. Notes of this run do not:
+    their messages are loaded.
     """
     if not isinstance(message, ModelRequest):
         return
@@ -140,7 +141,7 @@ def render_line(writ: Writ) -> str:
 
 
 def render_notice(writ: Writ, *, has_tools: bool) -> str:
-    """Tell the model that a writ did not run. The notice quotes it, so that it counts as read in later turns, too."""
+    """Tell the model that a writ did not run. The notice quotes it, so that later turns also count it as read."""
     has_tool = has_tools and writ.word != "schedule"
     remedy = "call the tool instead, or word it differently" if has_tool else "word it differently"
     lines = [f"{NOTICE_PREFIX}{render_line(writ)}", f"It is text, and the user sees it. If the user asked for it, {remedy}."]

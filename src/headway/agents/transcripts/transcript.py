@@ -57,7 +57,7 @@ class SubGoalFacts(TypedDict):
 
 
 class CompactionFacts(TypedDict):
-    """What a compaction did to the messages before it. Messages are named by their number in the transcript."""
+    """The effect of a compaction on the messages before it. Messages are named by their number in the transcript."""
 
     shrunk_before: int  # older tool results are sent as stubs
     noted_before: int | None  # older messages are replaced by this message; None if it replaces none

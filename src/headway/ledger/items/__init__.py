@@ -1,1 +1,1 @@
-"""Pieces of work: how a request names them, and what proves that one is done."""
+"""Pieces of work: how a request names them, and the proof that one is done."""

@@ -138,7 +138,7 @@ SHARED_ROWS: Final = {"audit": "tenant_id = 0 OR "}
 
 
 def protect_tables(tx: Transaction) -> None:
-    """Add the policy to `tenants` and to every table with a tenant_id that lacks it. FORCE applies it to the tables' owner, too."""
+    """Add the policy to `tenants` and to every table with a tenant_id that lacks it. FORCE includes the owner of the tables."""
     unprotected = tx.all(
         """SELECT c.relname, quote_ident(c.relname) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
            AND c.relkind IN ('r', 'p') AND (c.relname = 'tenants' OR EXISTS (

@@ -28,7 +28,7 @@ SERVER_KEEPALIVES: Final = """SELECT set_config('tcp_keepalives_idle', '10', fal
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    """Open a connection on which psycopg prepares nothing: behind a pooler, its names would be those of other processes, too."""
+    """Open a connection on which psycopg prepares nothing: behind a pooler, processes share the names of prepared statements."""
     connection = psycopg.connect(autocommit=True, prepare_threshold=None, **build_options(url))
     connection.execute(SERVER_KEEPALIVES)
     return connection

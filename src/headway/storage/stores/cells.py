@@ -207,7 +207,7 @@ def find_departure(tx: Transaction, tenant_id: int) -> Departure | None:
 
 
 def find_departures(tx: Transaction, tenant_ids: Sequence[int]) -> dict[int, Departure]:
-    """Return where those of the tenants are that have moved. If this database is not a cell, nothing is read."""
+    """Return the new cells of the tenants that have moved. If this database is not a cell, nothing is read."""
     if not get_own_name(tx):
         return {}
     found: dict[int, Departure] = {}

@@ -58,6 +58,6 @@ def save_answer(tx: Transaction, tenant_id: int, route: str, key: str, status: i
 
 
 def delete_before(tx: Transaction, moment: int) -> None:
-    """Delete answers from before a time, except those of tenants that are being moved, which cannot be changed."""
+    """Delete answers from before a time. The rows of tenants that are being moved stay, because they cannot be changed."""
     moving = "SELECT tenant FROM moves WHERE state IN ('fenced', 'departed')"
     tx.run(f"DELETE FROM idempotency_keys WHERE at < ? AND tenant_id NOT IN ({moving})", moment)

@@ -97,7 +97,7 @@ def list_job_page(
 
 
 def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
-    """Return those of the given jobs that are delayed."""
+    """Return the delayed ones of the given jobs."""
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
@@ -178,7 +178,7 @@ def list_first_due(tx: Transaction, kinds: Collection[str], per_family: int, aft
 
 
 def lock_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
-    """Lock and return those of the given jobs that still wait. Jobs locked by other processes are skipped."""
+    """Lock and return the given jobs that still wait. Jobs locked by other processes are skipped."""
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
@@ -187,7 +187,7 @@ def lock_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
 
 
 def list_waiting_jobs(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
-    """Return those of the given jobs that wait, also while other processes have locked them."""
+    """Return the given jobs that wait, even while other processes have locked them."""
     marks = ", ".join("?" * len(job_ids))
     rows = tx.all(f"{SELECT} WHERE id IN ({marks}) AND {WAITING_CONDITION}", *job_ids)
     return [load_job(tx, row) for row in rows]
@@ -279,7 +279,7 @@ def wake_waiting_runs(tx: Transaction, tenant_id: int) -> None:
 
 
 def list_ended_ids(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
-    """Return those of the given jobs that have ended or no longer exist."""
+    """Return the given jobs that have ended or no longer exist."""
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
@@ -289,7 +289,7 @@ def list_ended_ids(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
 
 
 def list_settled_ids(tx: Transaction, job_ids: Collection[str]) -> set[str]:
-    """Return those of the given jobs that have ended and whose own jobs have all ended too."""
+    """Return the given jobs that have ended and whose family has no unfinished job."""
     ids, condition = sorted(job_ids), "state IN ('queued', 'running', 'delayed')"
     busy: set[str] = set()
     for start in range(0, len(ids), IDS_PER_QUERY):

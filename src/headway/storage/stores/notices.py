@@ -35,7 +35,7 @@ def list_notice_page(tx: Transaction, tenant_id: int, limit: int, before: int, *
 
 
 def mark(tx: Transaction, tenant_id: int, notice_ids: Collection[int], *, is_done: bool) -> int:
-    """Mark those of the notices that are not so yet, and return how many that were."""
+    """Mark the notices that are not marked yet, and return how many were changed."""
     marks, condition = ", ".join("?" * len(notice_ids)), "done_at = 0" if is_done else "done_at > 0"
     rows = tx.all(
         f"UPDATE notices SET done_at = ? WHERE tenant_id = ? AND id IN ({marks}) AND {condition} RETURNING id",

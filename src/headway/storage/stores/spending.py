@@ -266,7 +266,7 @@ def count_all_dead_jobs(tx: Transaction) -> int:
 
 
 def find_oldest_due(tx: Transaction) -> int:
-    """Return when the job was due that has waited longest, among those of all tenants. 0: none waits."""
+    """Return when the job that has waited longest was due, of all tenants; 0 if no job waits."""
     row = tx.one(
         "SELECT due_at FROM jobs WHERE state IN ('queued', 'delayed') AND due_at <= ? ORDER BY due_at, id LIMIT 1",
         tx.now + tx.drift,
@@ -326,7 +326,7 @@ def list_days(tx: Transaction, tenant_id: int, group: SpendingGroup, first_day: 
 
 
 def list_goal_descriptions(tx: Transaction, tenant_id: int, goal_ids: Collection[int]) -> dict[int, str]:
-    """Return the descriptions of those of the goals that still exist."""
+    """Return the descriptions of the goals that still exist."""
     if not goal_ids:
         return {}
     marks = ", ".join("?" * len(goal_ids))

@@ -39,7 +39,7 @@ class EditorAgent:
         self.database = headway.database.of(tenant_id)
         self.sessions: dict[str, Conversation] = {}
         self.prompted: set[str] = set()  # sessions whose prompt is being answered
-        self.canceled: set[str] = set()  # those of them whose prompt was canceled
+        self.canceled: set[str] = set()  # the ones whose prompt was canceled
         self.running: dict[str, EditorTurn] = {}  # by session
         handlers = {
             "initialize": self.initialize,

@@ -53,7 +53,7 @@ class GuardLedger:
 def answer_loaded(event: HookEvent, project: str, home_folder: str) -> HookAnswer:
     """Answer an event from the ledger. Raises HeadwayError if that cannot be done; nothing is created or migrated."""
     if not os.environ.get("HEADWAY_HOME"):
-        os.chdir(home_folder)  # its settings and its trust are those of this folder
+        os.chdir(home_folder)  # settings and trust are read from this folder
     with limit_time():
         loaded = settings.load()
         database = ExistingDatabase(loaded.database_url, PATIENCE_S)

@@ -40,7 +40,7 @@ class ChangeReader:
     async def run(self, channel: FeedChannel, reader: FeedReader) -> None:
         try:
             async for events in self.feed.follow(channel, reader, text=False):
-                if not await self.is_admitted():  # heartbeats are events, too, so it is asked several times a minute
+                if not await self.is_admitted():  # heartbeats are events, so this is asked several times a minute
                     break
                 for change in collect_changes(events):
                     await self.publish(change)

@@ -104,7 +104,7 @@ class EarlyAnswers:
         self.offer = offer
         self.ledger = ledger
         self.version: str | None = None  # None: the client has not begun yet
-        self.opening: list[Message] = []  # what the server has to see, too, once it is loaded
+        self.opening: list[Message] = []  # passed on to the server once it is loaded
         self.positions: dict[str, int] = {}  # where in the event log the notifications begin that these requests asked for
 
     @property

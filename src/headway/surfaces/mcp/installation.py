@@ -252,7 +252,7 @@ def insert_member(text: str, parent: Node, name: str, value: Any) -> str:
         return f"{text[:start]}{comments}{newline}{inner}{member}{newline}{outer}{text[rest:]}"
     end = parent.members[-1].value.end
     comma = skip_space(text, end)
-    if text.startswith(",", comma):  # a trailing comma: the new member gets one, too
+    if text.startswith(",", comma):  # a trailing comma: the new member gets one as well
         line_end = find_line_end(text, comma + 1)
         return f"{text[:line_end]}{newline}{inner}{member},{text[line_end:]}"
     line_end = find_line_end(text, end)
@@ -279,7 +279,7 @@ def add_item(text: str, section: str, name: str, value: Any) -> str:
 
 
 def remove_item(text: str, section: str, name: str, value: Any) -> str:
-    """Remove an item that `add_item` has added. A list that is empty then is removed, too."""
+    """Remove an item that `add_item` has added. A list that becomes empty is removed."""
     found = parse_json(text).find(section)
     member = found.value.find(name) if found and isinstance(found.value.value, dict) else None
     if member is None or not isinstance(member.value.value, list) or value not in member.value.value:
@@ -300,7 +300,7 @@ def find_line_end(text: str, at: int) -> int:
 
 
 def remove_member(text: str, section: str, name: str) -> str:
-    """Remove a member of an object of the file's object. An object that is empty then is removed, too."""
+    """Remove a member of an object of the file's object. An object that becomes empty is removed."""
     root = parse_json(text)
     found = root.find(section)
     if found is None or found.value.find(name) is None:

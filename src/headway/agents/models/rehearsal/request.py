@@ -1,4 +1,4 @@
-"""What a request asks the rehearsal model to do, and the tools that it names."""
+"""Reads a request for the rehearsal model: its steps, and the tools that it names."""
 
 import json
 import re
@@ -140,7 +140,7 @@ class ParsedMessages:
 
     @cached_property
     def steps(self) -> list[str]:
-        """The steps of the request, then those of the messages that arrived since."""
+        """The steps of the request, followed by the steps of later messages."""
         return [*reading.split_request(self.request.text), *self.added_steps]
 
     @cached_property
