@@ -50,6 +50,7 @@ def prune_all(desk: TenantHarness) -> None:
 def end_everything(desk: TenantHarness, ids: Ids) -> None:
     desk.write(run_ends.cancel_turn, ids.turn)
     desk.write(goals.abandon, ids.goal)
+    desk.write(goals.answer_decision, ids.decision, "abandon")
 
 
 def test_old_events_are_deleted_in_small_steps(desk: TenantHarness, clock: FixedClock) -> None:

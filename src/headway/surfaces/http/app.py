@@ -5,8 +5,7 @@ signatures put layers around the handlers that cost more than the handlers thems
 """
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -15,7 +14,7 @@ from starlette.datastructures import State
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from headway.operations.tables import list_tables
@@ -76,11 +75,8 @@ def list_routes() -> list[HttpRoute]:
 
 
 class PlainRoute(Route):
-    def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str], fixed_paths: Collection[str] = ()) -> None:
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str]) -> None:
         super().__init__(path, endpoint)
-        others = [fixed for fixed in fixed_paths if self.param_convertors and self.path_regex.match(fixed)]
-        if others:  # a parameter does not stand for a word in the path of another route
-            self.path_regex = re.compile(f"(?!(?:{'|'.join(map(re.escape, others))})$){self.path_regex.pattern}")
         self.methods = methods  # exactly these: Starlette would add an undocumented HEAD
         self.is_guarded = path.startswith("/v1/") or path == "/mcp"
 
@@ -91,6 +87,25 @@ class PlainRoute(Route):
         if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise Problem(422, "invalid", f"A query may have at most {MAX_PARAMETERS} parameters.")
         await super().handle(scope, receive, send)
+
+
+class SharedRoute(PlainRoute):
+    """A route with a parameter that could also stand for the last word of another route: /jobs/{job_id} beside /jobs/dead."""
+
+    others: frozenset[str] = frozenset()
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.NONE, {}) if scope["path"] in self.others else super().matches(scope)
+
+
+def build_route(route: HttpRoute, fixed_paths: Iterable[str]) -> PlainRoute:
+    built = PlainRoute(route.path, route.handler, {route.method})
+    others = frozenset(path for path in fixed_paths if path != route.path and built.path_regex.match(path))
+    if not others:
+        return built
+    shared = SharedRoute(route.path, route.handler, {route.method})
+    shared.others = others
+    return shared
 
 
 class WebApp:
@@ -114,7 +129,7 @@ class WebApp:
         routes = list_routes()
         fixed_paths = {route.path for route in routes if "{" not in route.path}
         self.routes = [
-            *(PlainRoute(route.path, route.handler, {route.method}, fixed_paths) for route in routes),
+            *(build_route(route, fixed_paths) for route in routes),
             PlainRoute("/openapi.json", self.serve_openapi, {"GET"}),
             PlainRoute("/mcp", self.mcp, {"GET", "POST", "DELETE"}),
         ]
