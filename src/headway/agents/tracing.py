@@ -1,4 +1,4 @@
-"""Traces of runs, for OpenTelemetry, and what they may contain."""
+"""Traces of runs, for OpenTelemetry, with limits on their content."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Webhooks: subscriptions to the event log, and what is sent for them."""
+"""Webhooks: subscriptions to the event log, and their messages."""
 
 import json
 from typing import Any, Final, Literal, NamedTuple

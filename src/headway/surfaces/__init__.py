@@ -1,1 +1,1 @@
-"""What parses, calls one operation or action, and renders."""
+"""Surfaces: each parses, calls one operation or action, and renders."""

@@ -1,4 +1,4 @@
-"""What a server says at its start: log lines, and the address that it serves."""
+"""Log lines, and the address that a server prints at its start."""
 
 import json
 import logging

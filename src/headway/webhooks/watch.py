@@ -1,4 +1,4 @@
-"""Notices that the log of a tenant with webhooks has gone on, and wakes their jobs.
+"""Wakes a tenant's webhook jobs when its log has new events.
 
 A commit costs nothing here unless its tenant has a webhook. Commits of other processes that are not announced are found by looking
 at all webhooks once a second. A job sleeps only after it has reached the end of the log, so no event is overlooked.

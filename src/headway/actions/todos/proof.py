@@ -1,4 +1,4 @@
-"""Receipts of checks, and what checks forbid: a todo that has checks is completed by a receipt."""
+"""Receipts of checks. A todo that has checks is completed by a receipt."""
 
 from headway.ledger import text
 from headway.ledger.check import (

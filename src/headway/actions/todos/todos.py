@@ -1,4 +1,4 @@
-"""Todos: added, changed, ordered, completed with proof, and deleted, with what depends on them."""
+"""Todos: added, changed, ordered, completed with proof, and deleted, with their dependants."""
 
 import os
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Providers of models, and what they get wrong."""
+"""Providers of models, and corrections of their mistakes."""

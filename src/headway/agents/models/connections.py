@@ -1,4 +1,4 @@
-"""Connections to providers: limits on answers, and what the servers of a dialect do differently."""
+"""Connections to providers: limits on answers, and the differences between servers of one dialect."""
 
 import json
 import os

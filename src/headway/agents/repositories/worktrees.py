@@ -1,4 +1,4 @@
-"""Worktrees of sub-agents, and what was changed in them."""
+"""Worktrees of sub-agents, and the changes in them."""
 
 import os
 import shutil

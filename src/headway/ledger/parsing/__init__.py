@@ -1,1 +1,1 @@
-"""What people and models write: checklists in Markdown, and writs."""
+"""Parsers of texts that people and models write: checklists in Markdown, writs, and others."""

@@ -1,4 +1,4 @@
-"""Opening connections to Postgres, also through a pooler, and what it allows."""
+"""Opens connections to Postgres, also through a pooler, within the limits of the pooler."""
 
 from secrets import token_hex
 from typing import Any, Final

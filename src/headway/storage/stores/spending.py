@@ -1,4 +1,4 @@
-"""Rows of money and usage: what models cost per tenant, run and day, and what each tenant uses of what all share."""
+"""Rows of money and usage: what models cost per tenant, run and day, and each tenant's use of shared resources."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple

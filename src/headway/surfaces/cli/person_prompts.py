@@ -1,4 +1,4 @@
-"""Asks the person at the terminal about what a turn waits for: tool calls to approve, and questions of agents."""
+"""Asks the person at the terminal about the requests that a turn waits for: tool calls to approve, and questions of agents."""
 
 import asyncio
 import json

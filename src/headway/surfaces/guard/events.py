@@ -1,4 +1,4 @@
-"""What the hooks of assistants report, in one form, and what they are answered. Imports next to nothing, for quick hooks."""
+"""The events of assistants' hooks, in one form, and the answers to them. Imports next to nothing, for quick hooks."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What MCP clients learn about a tool besides its arguments: a title, whether its calls are harmless, and the form of its results.
+"""Metadata of tools for MCP clients, besides the arguments: a title, whether its calls are harmless, and the form of its results.
 
 Only `hatch_build.py` and a test use this module.
 """

@@ -1,4 +1,4 @@
-"""What several commands of `headway todo` share: options, and how changed todos are printed."""
+"""Options that several commands of `headway todo` share, and the output of changed todos."""
 
 from collections.abc import Callable
 from functools import partial

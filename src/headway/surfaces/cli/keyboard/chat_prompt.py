@@ -1,4 +1,4 @@
-"""The prompt of the chat, and what it falls back to where there is no line editor."""
+"""The prompt of the chat, and its fallback where there is no line editor."""
 
 import asyncio
 import os
