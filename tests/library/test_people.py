@@ -8,7 +8,11 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway import Conflict, Headway, Invalid, NotFound, tool
+from headway.actions.access import local_tenant
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from headway.ledger.events import EventKind
+from headway.storage.transaction import Transaction
 from headway.testing import scripted_model, temporary_headway
 
 deleted: list[str] = []
@@ -26,6 +30,10 @@ async def wait_for_one(headway: Headway, kind: EventKind) -> dict[str, Any]:
     async for event in headway.events.follow(kinds=kind, after=0):
         return dict(event.data)
     raise AssertionError("the log ended")
+
+
+def propose_goal(tx: Transaction) -> None:
+    goals.propose(tx, local_tenant.ensure_local(tx).id, NewGoal("The shed is tidy."), "It is full.")
 
 
 def script() -> Any:
@@ -65,6 +73,11 @@ def test_a_program_follows_the_inbox_and_answers_what_waits_and_what_comes(tmp_p
                 await headway.inbox.approve(question.id)
             with pytest.raises(NotFound, match=f"No approval #{question.id}."):
                 await headway.approvals.get(question.id)
+            await headway.database.write(propose_goal)
+            (asked,) = await headway.inbox.list(kind="decision")
+            decided = await headway.inbox.decide(asked.id, "abandon", "It is tidy.")
+            assert (decided.state, decided.answer, decided.reason, decided.run_id) == ("answered", "abandon", "It is tidy.", None)
+            assert (await headway.goals.get(decided.goal_id or 0)).status == "abandoned"
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
