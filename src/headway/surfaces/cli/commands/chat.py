@@ -97,16 +97,19 @@ def chat(
     check_local_server(invocation.settings(model=model))
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
+        introduction = ledger.read(introduce, scope.conversation_id)
+        is_interrupted = ledger.read(turns.find_running, scope.conversation_id) is not None
     settings = invocation.settings()
     session = ChatSession(settings, scope, "queue" if queue else "plan", invocation, attachments, once=message is not None)
     with asyncio.Runner() as runner:
         try:
-            runner.run(session.begin())
+            runner.run(session.start_opening())
             if message is not None:
                 runner.run(session.turn(message))
             else:
-                runner.run(session.resume())
-                run_prompt_loop(runner, session)
+                if is_interrupted:
+                    runner.run(session.resume())
+                run_prompt_loop(runner, session, introduction)
         finally:
             runner.run(session.end())
     if session.exit_code:
@@ -159,6 +162,13 @@ def describe_fork(turn: dict[str, Any]) -> None:
     click.echo(f"Compare: headway turn diff {origin['turn_id']} {turn['id']}", err=True)
 
 
+def load_headway() -> "type[Headway]":
+    """Load the agent libraries, which takes a second or two. They release a person who types every few milliseconds."""
+    from headway.process.assembly import Headway  # noqa: PLC0415  `--help` does not need it
+
+    return Headway
+
+
 class ChatSession:
     """A conversation whose turns run in this process."""
 
@@ -181,20 +191,29 @@ class ChatSession:
         self.headway: Headway | None = None
         self.once = once
         self.exit_code = 0
-        self.introduction: list[str] = []  # which conversation continues, for a chat that begins with a prompt
+        self.opening: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        from headway.process.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
-
         configure_plain_logging(self.settings)
-        self.headway = Headway(self.settings)
+        headway_class = await asyncio.to_thread(load_headway)
+        self.headway = headway_class(self.settings)
         self.headway.start()
         self.headway.start_agents(alone=True)
 
+    async def start_opening(self) -> None:
+        """Begin in the background, while a person types."""
+        self.opening = asyncio.create_task(self.begin())
+
+    async def wait_until_open(self) -> None:
+        if self.opening:
+            await self.opening
+
     async def end(self) -> None:
+        await self.wait_until_open()
         if self.headway:
             await self.headway.stop_agents()
             self.headway.close()
+            self.headway = None
 
     async def start_conversation(self) -> None:
         conversation = await self.database.write(lambda tx: conversations.add_conversation(tx, self.scope.tenant_id))
@@ -210,6 +229,7 @@ class ChatSession:
 
     async def turn(self, content: str) -> None:
         """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
+        await self.wait_until_open()
         headway = self.active_headway
         with self.open_view() as view:
             await headway.agents_ready()
@@ -243,12 +263,10 @@ class ChatSession:
 
     async def resume(self) -> None:
         """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""
-        headway, scope = self.active_headway, self.scope
-        self.introduction = await self.database.read(lambda tx: introduce(tx, scope.tenant_id, scope.conversation_id))
-        if await self.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
-            with self.open_view() as view:
-                await headway.agents_ready()
-                await self.finish_interrupted(view)
+        await self.wait_until_open()
+        with self.open_view() as view:
+            await self.active_headway.agents_ready()
+            await self.finish_interrupted(view)
 
     async def finish_interrupted(self, view: TurnView) -> None:
         headway = self.active_headway

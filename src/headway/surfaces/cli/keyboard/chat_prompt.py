@@ -83,10 +83,10 @@ class Chat(Protocol):
     settings: Settings
     scope: Scope
     attachments: list[Attachment]
-    introduction: list[str]
 
     def take_draft(self) -> str: ...
     def attach(self, line: str) -> str: ...
+    async def wait_until_open(self) -> None: ...
     async def turn(self, content: str) -> None: ...
     async def start_conversation(self) -> None: ...
     async def change_model(self, name: str) -> None: ...
@@ -105,14 +105,15 @@ def parse_message(message: str) -> str:
     return content
 
 
-def run_prompt_loop(runner: asyncio.Runner, session: Chat) -> None:
+def run_prompt_loop(runner: asyncio.Runner, session: Chat, introduction: list[str]) -> None:
     click.echo(f"Chatting with {describe_model(session)}. /help lists the commands; Ctrl-D ends the chat.", err=True)
-    for sentence in session.introduction:
+    for sentence in introduction:
         click.echo(sentence, err=True)
     ask = open_prompt(runner, session.settings.get_chat_history(session.scope.tenant_id))
     while (line := ask(session.take_draft())) is not None:
         if line.strip() in LAST_WORDS:
             return
+        runner.run(session.wait_until_open())  # if that fails, there is no chat
         try:
             if is_command(line) and line.split()[0] != CONTINUE_COMMAND:
                 click.echo(run_command(runner, session, line), err=True)
