@@ -232,3 +232,17 @@ def test_a_key_is_no_message_where_the_output_goes_elsewhere(talker: Shell, mode
         assert terminal.leave().code == 0
 
     assert read_messages(talker) == ["hello"]
+
+
+def test_a_person_types_before_the_agents_are_loaded_and_the_chat_ends_if_that_fails(talker: Shell) -> None:
+    tools = talker.folder / ".headway" / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (tools / "broken.py").write_text("def (")
+    with talker.seated("chat", "--home", ".headway") as terminal:
+        assert terminal.sees(PROMPT)
+        terminal.type("hello\n")
+        ran = terminal.leave()
+
+    assert ran.code == 2
+    assert "broken.py cannot be loaded: SyntaxError" in "\n".join(render_screen(ran.out))
+    assert read_messages(talker) == []
