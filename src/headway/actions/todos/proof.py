@@ -1,5 +1,7 @@
 """Receipts of checks. A todo that has checks is completed by a receipt."""
 
+from typing import TYPE_CHECKING
+
 from headway.ledger import text
 from headway.ledger.check import (
     AUTHOR_NAMES,
@@ -13,11 +15,13 @@ from headway.ledger.check import (
 )
 from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden, Invalid, NotFound
 from headway.ledger.events import Event, build_todo_event, encode_json
-from headway.ledger.goal import SubGoal
 from headway.ledger.todo import UNSET, CompletedBy, Draft, Todo, Unset
 from headway.storage.stores import receipts as receipt_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction, classify_actor
+
+if TYPE_CHECKING:
+    from headway.ledger.goal import SubGoal
 
 LIST_LIMIT = 100
 
@@ -102,7 +106,7 @@ def list_newest_of_goal(tx: Transaction, tenant_id: int, goal_id: int) -> list[R
     return receipt_store.list_newest_of_goal(tx, tenant_id, goal_id, LIST_LIMIT)
 
 
-def copy_receipt(tx: Transaction, tenant_id: int, subject: SubjectKind, original_id: int, copy: Todo | SubGoal) -> None:
+def copy_receipt(tx: Transaction, tenant_id: int, subject: SubjectKind, original_id: int, copy: "Todo | SubGoal") -> None:
     """Copy the newest receipt that supports the copy's proof. A later one may say something else about the original."""
     found = list_newest_receipts(tx, tenant_id, subject, original_id)
     supporting = next((receipt for receipt in found if receipt.supports(copy.proof)), None)
