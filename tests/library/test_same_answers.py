@@ -3,6 +3,7 @@
 import asyncio
 import math
 import random
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from headway import Client, HeadwayError, Invalid
 from headway.actions.access.rights import NEEDED_SCOPES
 from headway.operations.operation import Operation
 from headway.operations.tables import list_tables
-from tests.library.contract import build_embedded, build_remote
+from tests.library.contract import Variant, build_embedded, build_remote, build_sync, build_sync_remote
 from tests.surfaces.server_harness import Service
 
 SEED = 20
@@ -95,27 +96,59 @@ def test_odd_calls_get_the_same_answer_embedded_and_remote(served_sqlite: Servic
     assert not different, f"seed {SEED}, {len(different)} of {len(calls)}:\n" + "\n".join(different[:20])
 
 
-# Calls that were answered differently when each had a parser of its own.
-@pytest.mark.parametrize("kind", ["embedded", "remote"])
-def test_values_of_the_wrong_kind_are_refused(kind: str, served_sqlite: Service, sqlite_url: str, tmp_path: Path) -> None:
-    async def scenario(client: Client) -> None:
-        untyped: Any = client
-        for refused in (
-            untyped.goals.list(status="nonsense"),
-            untyped.approvals.list(state="nonsense"),
-            untyped.jobs.list(state="nonsense"),
-            untyped.todos.add(5),
-            untyped.todos.add("a", position=1.5),
-            untyped.todos.add("a", depends_on=["1"]),
-            untyped.todos.add("a", conversation_id=-1),
-            untyped.todos.claim("ada", lease_s=math.nan),
-            untyped.goals.add("g", priority="high"),
-            untyped.conversations.add(title=5),
-            untyped.todos.add("a" * 10_001),
-            untyped.todos.list(status="\ud800"),
-        ):
-            with pytest.raises(Invalid):
-                await refused
+# Calls that were answered differently when each way had a parser of its own, and others about the messages of turns, which have
+# requests of their own. All are refused.
+REFUSED_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("goals.list", (), {"status": "nonsense"}),
+    ("approvals.list", (), {"state": "nonsense"}),
+    ("jobs.list", (), {"state": "nonsense"}),
+    ("todos.add", (5,), {}),
+    ("todos.add", ("a",), {"position": 1.5}),
+    ("todos.add", ("a",), {"depends_on": ["1"]}),
+    ("todos.add", ("a",), {"conversation_id": -1}),
+    ("todos.add", ("a" * 10_001,), {}),
+    ("todos.add_many", ([5],), {}),
+    ("todos.claim", ("ada",), {"lease_s": math.nan}),
+    ("todos.list", (), {"status": "\ud800"}),
+    ("goals.add", ("g",), {"priority": "high"}),
+    ("goals.add", ("g" * 10_001,), {}),
+    ("conversations.add", (), {"title": 5}),
+    ("conversations.find", ([],), {}),
+    ("ask", (5,), {}),
+    ("ask", ("",), {}),
+    ("ask", (" ",), {"conversation": "key"}),
+    ("ask", ("a" * 200_001,), {}),
+    ("ask", ("\ud800",), {}),
+    ("ask", ("a",), {"mode": "nonsense"}),
+    ("ask", ("a",), {"mode": "nonsense", "conversation": "key"}),
+    ("ask", ("a",), {"continues": 5}),
+    ("ask", ("a",), {"attachments": [b"x"] * 11}),
+    ("ask", ("a",), {"conversation": ""}),
+    ("ask", ("a",), {"conversation": 1.5}),
+    ("ask", ("a",), {"conversation": []}),
+    ("turns.start", ("a",), {"conversation": True}),
+    ("turns.start", ("a",), {"conversation": -1}),
+    ("turns.start", ("a",), {"conversation": "k" * 201}),
+]
 
-    variant = build_embedded(sqlite_url, tmp_path / "home") if kind == "embedded" else build_remote(served_sqlite)
-    variant.run(scenario)
+
+def test_every_way_refuses_calls_with_the_same_sentence(served_sqlite: Service, sqlite_url: str, tmp_path: Path) -> None:
+    ways = [
+        build_embedded(sqlite_url, tmp_path / "home"),
+        build_sync(sqlite_url, tmp_path / "home"),
+        build_remote(served_sqlite),
+        build_sync_remote(served_sqlite),
+    ]
+
+    async def collect_refusals(way: Variant) -> list[tuple[str, str]]:
+        refusals = []
+        async with way.open() as client:
+            for name, given, named in REFUSED_CALLS:
+                with pytest.raises(Invalid) as refusal:
+                    await attrgetter(name)(client)(*given, **named)
+                refusals.append((refusal.type.__name__, str(refusal.value)))
+        return refusals
+
+    embedded, *others = (asyncio.run(collect_refusals(way)) for way in ways)
+    for other in others:
+        assert other == embedded

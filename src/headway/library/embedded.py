@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
+from pydantic import TypeAdapter
+
 from headway.actions.access import local_tenant
 from headway.actions.access.rights import Right
 from headway.actions.installation import tenants
@@ -22,10 +24,21 @@ from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
-from headway.library.transport import AskedMessage, Document, encode_body, encode_path, encode_query, read_file
+from headway.library.transport import (
+    AskedMessage,
+    Document,
+    drop_none,
+    encode_body,
+    encode_key,
+    encode_path,
+    encode_query,
+    read_files,
+)
+from headway.operations.conversations import NewConversation
 from headway.operations.operation import OperationCall, OperationHost
-from headway.operations.requests import parse_arguments
+from headway.operations.requests import parse_arguments, parse_document, parse_id
 from headway.operations.tables import find_operation
+from headway.operations.turns import NewMessage
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction, Work
 from headway.values.turns import Event
@@ -34,6 +47,8 @@ if TYPE_CHECKING:
     from headway.ledger.events import StreamedKind
 
 ACTOR: Final = "library"  # who made a change, in events and the audit log, if the program does not say
+MESSAGE: Final = TypeAdapter(NewMessage)
+FIRST_MESSAGE: Final = TypeAdapter(NewConversation)
 
 
 class RunningHeadway(OperationHost, Protocol):
@@ -154,7 +169,8 @@ class EmbeddedTransport:
 
     async def _prepare(self, message: AskedMessage) -> Work[Job]:
         """Return the work that starts the turn."""
-        files = [await read_file(source, n) for n, source in enumerate(message.attachments, 1)]
+        files = await read_files(message.attachments)
+        check_message(message)
         await self.headway.agents_ready()
         request = turns.TurnRequest(message.content, message.mode, attachments=tuple(files), continues=message.continues)
 
@@ -222,6 +238,20 @@ class EmbeddedTransport:
         async for events in self.headway.feed.follow(channel, reader):
             for event in events:
                 yield to_event(event)
+
+
+def check_message(message: AskedMessage) -> None:
+    """Parse a message and its conversation like the requests of REST, so that both refuse the same."""
+    content = encode_body(drop_none(content=message.content, mode=message.mode, continues=message.continues or None))
+    place = message.conversation
+    if place is None:
+        parse_document(FIRST_MESSAGE, b'{"message":%b}' % content)
+        return
+    if isinstance(place, int):
+        parse_id("conversation_id", *encode_path((place,)))
+    else:
+        parse_arguments(find_operation("GET /conversations"), (), encode_query({"key": encode_key(place)}), b"")
+    parse_document(MESSAGE, content)
 
 
 def to_event(event: FeedEvent) -> Event:

@@ -41,7 +41,7 @@ from headway.library.transport import (
     encode_body,
     encode_path,
     encode_query,
-    read_file,
+    read_files,
 )
 from headway.values.turns import Event
 
@@ -380,9 +380,9 @@ def fill_path(template: str, parts: tuple[int | str, ...]) -> str:
 
 
 async def encode_message(message: AskedMessage) -> Document:
-    files = [await read_file(source, n) for n, source in enumerate(message.attachments, 1)]
     attachments = [
-        {"name": file.name, "media_type": file.media_type, "data": base64.b64encode(file.data).decode()} for file in files
+        {"name": file.name, "media_type": file.media_type, "data": base64.b64encode(file.data).decode()}
+        for file in await read_files(message.attachments)
     ]
     return drop_none(
         content=message.content, mode=message.mode, attachments=attachments or None, continues=message.continues or None

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from headway.ledger.attachment import Attachment, build_attachment
-from headway.ledger.errors import Invalid
+from headway.ledger.attachment import Attachment, build_attachment, check_attachments
+from headway.ledger.errors import Invalid, UnsafeText
 from headway.ledger.run import TurnMode
 from headway.ledger.text import check_text
 from headway.ledger.todo import UNSET
@@ -76,6 +76,13 @@ def encode_path(parts: tuple[int | str, ...]) -> tuple[str, ...]:
     return texts
 
 
+def encode_key(key: str) -> str:
+    """Refuse a key that is not a string. An empty list would be no parameter, and every conversation would match."""
+    if not isinstance(key, str):
+        raise Invalid("The key of a conversation must be a string.")
+    return key
+
+
 def encode_query(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Encode the parameters of a query as text. A list is a parameter that is repeated."""
     pairs = [(name, one) for name, value in query.items() for one in (value if isinstance(value, list) else [value])]
@@ -87,6 +94,8 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
     """Encode a body as JSON."""
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise UnsafeText("The request contains a lone surrogate, which is not valid text.") from None
     except (TypeError, ValueError) as error:
         raise Invalid(f"The request cannot be written as JSON: {error}.") from None
 
@@ -110,8 +119,11 @@ def to_files(attachments: Iterable[Path | str | bytes]) -> tuple[Path | bytes, .
     return tuple(Path(source) if isinstance(source, str) else source for source in attachments)
 
 
-async def read_file(source: Path | bytes, n: int) -> Attachment:
-    """Read an attachment. Contents without a file are named by their number."""
-    if isinstance(source, bytes):
-        return build_attachment(f"file {n}", source)
-    return await asyncio.to_thread(read_attachment, source)
+async def read_files(sources: Sequence[Path | bytes]) -> list[Attachment]:
+    """Read the attachments of a message. Contents without a file are named by their number."""
+    files = [
+        build_attachment(f"file {n}", source) if isinstance(source, bytes) else await asyncio.to_thread(read_attachment, source)
+        for n, source in enumerate(sources, 1)
+    ]
+    check_attachments(files)
+    return files

@@ -1,9 +1,9 @@
 """Parses the parts of a request. Each mistake is described in one sentence, without repeating the input."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from headway.ledger.errors import Invalid
 from headway.ledger.text import MAX_INTEGER
@@ -11,6 +11,8 @@ from headway.operations.operation import Operation
 
 LISTED_MISTAKES: Final = 1_000  # describing one takes microseconds, and a body can have many thousands
 DESCRIBED_MISTAKES: Final = 5
+
+T = TypeVar("T")
 
 
 def parse_arguments(operation: Operation, path: tuple[str, ...], query: Iterable[tuple[str, str]], body: bytes) -> dict[str, Any]:
@@ -22,11 +24,18 @@ def parse_arguments(operation: Operation, path: tuple[str, ...], query: Iterable
     try:
         if operation.query is not None:
             arguments["query"] = operation.query.parse(query)
-        if operation.body is not None:
-            arguments["body"] = operation.body_adapter.validate_json(body)
     except ValidationError as error:
         raise Invalid(describe_mistakes(error)) from None
+    if operation.body is not None:
+        arguments["body"] = parse_document(operation.body_adapter, body)
     return arguments
+
+
+def parse_document(shape: TypeAdapter[T], body: bytes) -> T:
+    try:
+        return shape.validate_json(body)
+    except ValidationError as error:
+        raise Invalid(describe_mistakes(error)) from None
 
 
 def parse_id(name: str, text: str) -> int:

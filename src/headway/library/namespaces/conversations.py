@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from headway.ledger.errors import NameTaken, NotFound
-from headway.library.transport import RequestTransport, drop_none
+from headway.library.transport import RequestTransport, drop_none, encode_key
 from headway.values.turns import Conversation, Message, Turn
 from headway.values.value import Page, decode, decode_all, decode_page, to_time
 
@@ -35,7 +35,7 @@ class Conversations:
 
     async def find(self, key: str) -> Conversation | None:
         """Return the conversation with this key, or None."""
-        answer = await self._transport.send("GET /conversations", query={"key": key})
+        answer = await self._transport.send("GET /conversations", query={"key": encode_key(key)})
         return next(iter(decode_page(Conversation, answer, "conversations")), None)
 
     async def get(self, conversation: int | str) -> Conversation:

@@ -24,7 +24,7 @@ class Todos:
 
     async def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
         """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
-        drafts = [drop_none(**encode_fields({"subject": todo} if isinstance(todo, str) else todo)) for todo in todos]
+        drafts = [drop_none(**encode_fields(todo if isinstance(todo, Mapping) else {"subject": todo})) for todo in todos]
         return decode_all(Todo, (await self._transport.send("POST /todos", body={"todos": drafts}))["todos"])
 
     async def get(self, todo_id: int) -> Todo:
