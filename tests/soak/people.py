@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -31,8 +32,8 @@ class OverQuota(Exception):
 class Tenant:
     """What the people of a tenant know: their token, and what was acknowledged."""
 
-    def __init__(self, number: int, id: int, secret: str) -> None:
-        self.number, self.id, self.secret = number, id, secret
+    def __init__(self, number: int, id: int, name: str, secret: str) -> None:
+        self.number, self.id, self.name, self.secret = number, id, name, secret
         self.turns: dict[str, str] = {}  # names by id
         self.conversations: list[int] = []
         self.goals: list[int] = []
@@ -267,7 +268,17 @@ def describe(path: str) -> str:
 
 
 def add_tenant(base_url: str, operator: str, number: int) -> Tenant:
-    headers = {"Authorization": f"Bearer {operator}"}
+    """Create a tenant. A repeated answer would lack the secret, so each attempt has another name."""
+    deadline = time.monotonic() + PATIENCE_S
     with httpx.Client(base_url=base_url, timeout=60, trust_env=False, verify=False) as http:
-        made = http.post("/v1/tenants", json={"name": f"tenant {number}"}, headers=headers).raise_for_status().json()
-    return Tenant(number, made["tenant"]["id"], made["secret"])
+        for attempt in count(1):
+            name = f"tenant {number}, attempt {attempt}"
+            with suppress(httpx.TransportError):
+                answer = http.post("/v1/tenants", json={"name": name}, headers={"Authorization": f"Bearer {operator}"})
+                if answer.status_code not in AGAIN:
+                    made = answer.raise_for_status().json()
+                    return Tenant(number, made["tenant"]["id"], made["tenant"]["name"], made["secret"])
+            if time.monotonic() > deadline:
+                break
+            time.sleep(PAUSE_S)
+    raise NotAnswered(f"tenant {number} could not be created")

@@ -90,7 +90,7 @@ class Soak:
         with closing(guest.http):
             for _ in range(guest.chance.randint(2, 10)):
                 guest.act()
-            self.world.remove_tenant(f"tenant {number}")
+            self.world.remove_tenant(guest.tenant.name)
             guest.check(guest.send("GET", "/v1/todos")[0] in (401, 404), "the token of a deleted tenant is refused")
 
     def move_in(self, number: int) -> tuple[Tenant, list[Tenant]]:

@@ -125,10 +125,16 @@ class Ledger:
     def __init__(self, database_url: str) -> None:
         self.is_postgres = database_url.startswith("postgres")
         path = database_url.removeprefix("sqlite:///")
-        self.connection: Any = psycopg.connect(database_url, autocommit=True) if self.is_postgres else sqlite3.connect(path)
+        self.connection: Any = (
+            psycopg.connect(database_url, autocommit=True) if self.is_postgres else sqlite3.connect(path, timeout=60)
+        )
 
     def close(self) -> None:
         self.connection.close()
+
+    def change(self, sql: str) -> None:
+        self.connection.execute(sql)
+        self.connection.commit()
 
     def rows(self, sql: str) -> list[Row]:
         cursor = self.connection.execute(sql)
@@ -239,13 +245,15 @@ def check_events(ledger: Ledger, tenant_id: int, received: list[tuple[int, str]]
     log = [
         (int(seq), kind) for seq, kind in ledger.rows(f"SELECT seq, kind FROM events WHERE tenant_id = {tenant_id} ORDER BY seq")
     ]
-    if received != log:
-        missing, extra = sorted(set(log) - set(received))[:5], sorted(set(received) - set(log))[:5]
-        yield f"tenant {tenant_id}: of {len(log)} events the reader got {len(received)}; missing {missing}, extra {extra}"
+    kept = [event for event in received if event >= log[0]]  # the beginning of the log may have been deleted meanwhile
+    if kept != log:
+        missing, extra = sorted(set(log) - set(kept))[:5], sorted(set(kept) - set(log))[:5]
+        yield f"tenant {tenant_id}: of {len(log)} events the reader got {len(kept)}; missing {missing}, extra {extra}"
 
 
 def check_turn_ends(ledger: Ledger, tenant_id: int) -> Iterator[str]:
     """Check that the log has one beginning and one end of each turn of an agent."""
+    ((is_pruned,),) = ledger.rows(f"SELECT log_pruned > 0 FROM tenants WHERE id = {tenant_id}")
     kinds: dict[str, Counter[str]] = {}
     for turn_id, kind in ledger.rows(f"SELECT turn_id, kind FROM events WHERE tenant_id = {tenant_id} AND turn_id IS NOT NULL"):
         kinds.setdefault(turn_id, Counter())[kind] += 1
@@ -253,7 +261,8 @@ def check_turn_ends(ledger: Ledger, tenant_id: int) -> Iterator[str]:
     for turn_id, status in ledger.rows(answered):
         counts = kinds.get(turn_id, Counter())
         ends = sum(counts[kind] for kind in TURN_ENDS)
-        if (counts["turn_started"], ends) != (1, 1):
+        is_whole = counts["turn_started"] == 1 or not is_pruned  # the beginning of an older turn may have been deleted
+        if ends > 1 or (is_whole and (counts["turn_started"], ends) != (1, 1)):
             yield f"turn {turn_id} ({status}) has {counts['turn_started']} beginnings and {ends} ends"
 
 
@@ -264,6 +273,7 @@ def check_webhook(ledger: Ledger, tenant_id: int, received: list[int]) -> Iterat
     log = [
         int(seq) for (seq,) in ledger.rows(f"SELECT seq FROM events WHERE tenant_id = {tenant_id} AND seq >= {first} ORDER BY seq")
     ]
+    once = [seq for seq in once if seq >= log[0]]
     if once != log:
         missing, extra = sorted(set(log) - set(once))[:5], sorted(set(once) - set(log))[:5]
         yield f"tenant {tenant_id}: of {len(log)} events the webhook got {len(once)}; missing {missing}, extra {extra}"
@@ -317,6 +327,10 @@ def check_effects(ledger: Ledger, tenant_id: int, number: int, notes: Counter[st
             yield f"the call of {name} is stored {len(found)} times: {found}"
         elif notes[name] not in expected:
             yield f"the call of {name} is {found[0]}, and it happened {notes[name]} times"
+    pruned = ledger.rows(f"SELECT task FROM runs WHERE tenant_id = {tenant_id} AND pruned_at > 0")
+    gone = {name for (task,) in pruned for name in re.findall(r"(?:Steps of|Goal) (\w+)", task)}
     for name, times in notes.items():
+        if gone & {name, *re.findall(r"^t\d+[sg]\d+", name)}:
+            continue
         if name.startswith((f"t{number}s", f"t{number}g")) and name not in states:
             yield f"{name} happened {times} times, and no call is stored"

@@ -47,6 +47,7 @@ MAIN = 'tools = ["own", "mcp:frail", "delegate", "create_todo", "complete_todo",
 FROZEN_S = (1.0, 12.0)  # shorter and longer than a lease
 START_S = 120
 PORTS = (20_000, 30_000)
+DAY_MS = 24 * 3600 * 1000
 WARM_UP_S = 120  # of a process: afterwards its memory should be flat
 MEASURED_S = 300  # a shorter time says little
 GROWTH_MB = 1  # allowed in a minute, less than a tenth of what a process sends in one
@@ -126,6 +127,7 @@ class World:
             "HEADWAY_RESTART_STAGGER_S": "0",
             "HEADWAY_CHECK_IN_S": "30",
             "HEADWAY_WEBHOOK_HOSTS": "127.0.0.1",
+            "HEADWAY_RETENTION": "events:1d,transcripts:1d",
             "HEADWAY_QUOTAS": "turns:12,webhooks:1",
             "HEADWAY_BUDGET_USD": "100000",
             "HEADWAY_RETRY_DELAY_S": "0.2",
@@ -146,7 +148,7 @@ class World:
             process.end(signal.SIGKILL)
 
     def list_faults(self) -> list[Callable[[], None]]:
-        faults = [self.kill_worker, self.kill_worker, self.freeze_worker, self.stop_worker, self.back_up]
+        faults = [self.kill_worker, self.kill_worker, self.freeze_worker, self.stop_worker, self.back_up, self.prune]
         if self.postgres:
             faults.append(self.restart_postgres)
         return faults if self.spared else [*faults, self.kill_server, self.stop_server]
@@ -252,6 +254,15 @@ class World:
             return
         with open_postgres_database(self.postgres) as urls:
             yield urls
+
+    def prune(self) -> None:
+        """Let most of the log and half of the ended runs grow old. A process deletes what is old when it starts."""
+        aged = "WHERE seq < (SELECT MAX(newest.seq) - 300 FROM events newest WHERE newest.tenant_id = events.tenant_id)"
+        with closing(Ledger(self.witness_url)) as ledger:
+            ledger.change(f"UPDATE events SET at = at - {2 * DAY_MS} {aged}")
+            ledger.change(f"UPDATE runs SET ended_at = ended_at - {2 * DAY_MS} WHERE ended_at > 0 AND pruned_at = 0 AND id < '8'")
+            ledger.change("UPDATE housekeeping SET started_at = 0")
+        self.stop_worker()
 
     def wait_until_up(self) -> None:
         def is_up() -> bool:
