@@ -59,7 +59,7 @@ TAMPERED = [
     ("UPDATE messages SET content = 'Hm.' WHERE role = 'assistant'", "with 0 answers"),
     ("UPDATE effects SET state = 'failed'", "is failed, and it happened 1 times"),
     ("DELETE FROM effects WHERE tool = 'note'", "no call is stored"),
-    ("DELETE FROM events WHERE kind = 'message'", "the reader got"),
+    ("DELETE FROM events WHERE kind = 'message'", "a reader got"),
     ("DELETE FROM events WHERE kind = 'turn_finished'", "1 beginnings and 0 ends"),
     ("UPDATE messages SET content = 'Finished t2s7.'", "is about another one"),
     ("UPDATE todos SET tenant_id = 99", "which was deleted"),

@@ -242,18 +242,26 @@ def check_tenants(ledger: Ledger, numbers: dict[int, int]) -> Iterator[str]:
 
 def check_events(ledger: Ledger, tenant_id: int, received: list[tuple[int, str]]) -> Iterator[str]:
     """Check that a reader got exactly the log."""
-    log = [
-        (int(seq), kind) for seq, kind in ledger.rows(f"SELECT seq, kind FROM events WHERE tenant_id = {tenant_id} ORDER BY seq")
-    ]
-    kept = [event for event in received if event >= log[0]]  # the beginning of the log may have been deleted meanwhile
-    if kept != log:
-        missing, extra = sorted(set(log) - set(kept))[:5], sorted(set(kept) - set(log))[:5]
-        yield f"tenant {tenant_id}: of {len(log)} events the reader got {len(kept)}; missing {missing}, extra {extra}"
+    floor = find_floor(ledger, tenant_id)
+    log = ledger.rows(f"SELECT seq, kind FROM events WHERE tenant_id = {tenant_id} AND seq > {floor} ORDER BY seq")
+    yield from compare(f"tenant {tenant_id}: a reader", log, [event for event in received if event[0] > floor])
+
+
+def compare(name: str, log: list[Any], received: list[Any]) -> Iterator[str]:
+    if received != log:
+        missing, extra = sorted(set(log) - set(received))[:5], sorted(set(received) - set(log))[:5]
+        yield f"{name} got {len(received)} of {len(log)} events; missing {missing}, extra {extra}"
+
+
+def find_floor(ledger: Ledger, tenant_id: int) -> int:
+    """The number up to which events may have been deleted because of their age. Those of open work are kept."""
+    ((floor,),) = ledger.rows(f"SELECT log_pruned FROM tenants WHERE id = {tenant_id}")
+    return int(floor)
 
 
 def check_turn_ends(ledger: Ledger, tenant_id: int) -> Iterator[str]:
     """Check that the log has one beginning and one end of each turn of an agent."""
-    ((is_pruned,),) = ledger.rows(f"SELECT log_pruned > 0 FROM tenants WHERE id = {tenant_id}")
+    is_pruned = find_floor(ledger, tenant_id) > 0
     kinds: dict[str, Counter[str]] = {}
     for turn_id, kind in ledger.rows(f"SELECT turn_id, kind FROM events WHERE tenant_id = {tenant_id} AND turn_id IS NOT NULL"):
         kinds.setdefault(turn_id, Counter())[kind] += 1
@@ -268,15 +276,9 @@ def check_turn_ends(ledger: Ledger, tenant_id: int) -> Iterator[str]:
 
 def check_webhook(ledger: Ledger, tenant_id: int, received: list[int]) -> Iterator[str]:
     """Check that a webhook got every event since its first one, in order; some of them more than once."""
-    once = list(dict.fromkeys(received))
-    first = once[0] if once else 0
-    log = [
-        int(seq) for (seq,) in ledger.rows(f"SELECT seq FROM events WHERE tenant_id = {tenant_id} AND seq >= {first} ORDER BY seq")
-    ]
-    once = [seq for seq in once if seq >= log[0]]
-    if once != log:
-        missing, extra = sorted(set(log) - set(once))[:5], sorted(set(once) - set(log))[:5]
-        yield f"tenant {tenant_id}: of {len(log)} events the webhook got {len(once)}; missing {missing}, extra {extra}"
+    floor = max(find_floor(ledger, tenant_id), received[0] - 1 if received else 0)
+    log = [seq for (seq,) in ledger.rows(f"SELECT seq FROM events WHERE tenant_id = {tenant_id} AND seq > {floor} ORDER BY seq")]
+    yield from compare(f"tenant {tenant_id}: a webhook", log, [seq for seq in dict.fromkeys(received) if seq > floor])
 
 
 def check_turns(ledger: Ledger, tenant_id: int, requested: dict[str, str]) -> Iterator[str]:
