@@ -60,9 +60,9 @@ class Soak:
         threads.append(threading.Thread(target=self.keep_moving_in_and_out))
         for thread in threads:
             thread.start()
-        self.stopped.wait(seconds / 2)
+        self.stopped.wait(seconds / 3)
         self.world.spare_some()
-        self.stopped.wait(seconds / 2)
+        self.stopped.wait(seconds * 2 / 3)
         self.stopped.set()
         for thread in threads:
             thread.join()

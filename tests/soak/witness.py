@@ -298,9 +298,11 @@ def check_turns(ledger: Ledger, tenant_id: int, requested: dict[str, str]) -> It
             f"SELECT turn_id, content FROM messages WHERE tenant_id = {tenant_id} AND role = 'assistant' AND kind = 'text'"
         )
     )
+    users = f"SELECT turn_id, COUNT(*) FROM messages WHERE tenant_id = {tenant_id} AND role = 'user' GROUP BY turn_id"
+    heard: dict[str, int] = dict(ledger.rows(users))  # an agent that has answered answers again if it reads another message then
     for turn_id, outcome in ledger.rows(f"SELECT id, outcome FROM turns WHERE {own} AND status = 'finished'"):
         sent = requested.get(turn_id)
-        if sent and said[turn_id, f"Finished {sent}."] != 1:
+        if sent and not 1 <= said[turn_id, f"Finished {sent}."] <= heard[turn_id]:
             yield f"{sent} ended as {outcome} with {said[turn_id, f'Finished {sent}.']} answers"
 
 

@@ -48,7 +48,7 @@ FROZEN_S = (1.0, 12.0)  # shorter and longer than a lease
 START_S = 120
 PORTS = (20_000, 30_000)
 DAY_MS = 24 * 3600 * 1000
-WARM_UP_S = 300  # of a process: afterwards its memory should be flat
+WARM_UP_S = 600  # of a process: afterwards its memory should be flat
 MEASURED_S = 300  # a shorter time says little
 GROWTH_MB = 1  # allowed in a minute, less than a tenth of what a process sends in one
 
