@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from headway.actions.goals import goals
+from headway.actions.goals.goals import NewGoal
 from tests.model_server import ModelServer, Reply, calls, text
 from tests.npm_packages import install_packages
 from tests.surfaces.conversation_client import say, wait_for_turn
@@ -91,6 +93,7 @@ def fill_variables(client: Client, service: Service, model: ModelServer) -> dict
     approval, question = (
         begin_waiting_turn(client, client.conversation(), words)["waiting_for"]["id"] for words in ("Please add up.", "Please ask.")
     )
+    client.desk.write(goals.propose, NewGoal("A tidy shed."), "A hunch.")
     admin = admin_headers(client)
     token = client.ok("POST", "/v1/tokens", 201, json={"label": "page"}, headers=admin)["token"]
     rows = {
@@ -98,6 +101,7 @@ def fill_variables(client: Client, service: Service, model: ModelServer) -> dict
         "TURN": turn,
         "APPROVAL": approval,
         "QUESTION": question,
+        "DECISION": client.ok("GET", "/v1/inbox", params={"kind": "decision"})["requests"][0]["id"],
         "FILE": client.ok("GET", "/v1/files")["files"][0]["id"],
         "NOTE": client.ok("POST", "/v1/memory", 201, json={"text": "The door code is 4711."})["entry"]["id"],
         "ID": token["id"],
