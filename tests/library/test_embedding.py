@@ -91,7 +91,7 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
         async with temporary_headway(tmp_path) as opened:
             with pytest.raises(Invalid, match="must not be blank"):
                 await opened.ask("  ", "user-42")
-            with pytest.raises(Invalid, match="mode must be plan or queue, not 'zoom'"):
+            with pytest.raises(Invalid, match="mode: Input should be 'plan' or 'queue'"):
                 await opened.ask("hello", "user-42", mode="zoom")  # type: ignore[arg-type]
             rows = await opened.database.unrestricted.read(lambda tx: tx.all("SELECT key FROM conversations"))
             assert rows == []

@@ -169,6 +169,7 @@ STEPS = {
     "plan.find_open_plan",  # returns None for another tenant's conversation
     "plan.is_drained",
     "proof.list_checked_todos",  # returns an empty list for another tenant's conversation
+    "proof.list_newest_of_goal",  # returns an empty list for another tenant's goal
     "proof.store",
     "runs.list_runs",  # returns an empty page for another tenant's turn or goal
     "turns.find_obstacle",

@@ -146,8 +146,9 @@ class Service:
             with Client(self.url, desk) as client:
                 yield client
         finally:
-            with suppress(TenantMoving):
-                self.database.write(lambda tx: tenants.shut_out(tx, desk.tenant))
+            if self.process.poll() is None:
+                with suppress(TenantMoving):
+                    self.database.write(lambda tx: tenants.shut_out(tx, desk.tenant))
 
     def read_metrics(self) -> dict[str, float]:
         answer = httpx.get(f"{self.url}/metrics", verify=False)

@@ -119,7 +119,7 @@ def test_a_preview_has_the_next_five_times_in_the_time_zone(client: Client) -> N
     assert [later - earlier for earlier, later in pairwise(beats)] == [90] * 4
     for bad in ({}, {"cron": "soon"}, {"cron": "0 6 * * *", "every_s": 9}, {"cron": "0 6 * * *", "timezone": "Mars"}):
         client.refused("GET", "/v1/schedules/preview", 422, "invalid", params=bad)
-    client.refused("PUT", "/v1/schedules/preview", 422, "invalid", json={"every_s": 60, "message": {"text": "x"}})
+    client.refused("PUT", "/v1/schedules/preview", 405, "method_not_allowed", json={"every_s": 60, "message": {"text": "x"}})
     assert client.ok("GET", "/v1/schedules")["schedules"] == []
 
 
