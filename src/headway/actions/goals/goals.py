@@ -306,7 +306,7 @@ def answer_decision(
     if (request.answer, request.reason) == (action, note.strip()):
         return request
     if not request.is_open:
-        raise Conflict(f"Decision #{request_id} is already {request.answer or request.state}.")
+        raise Conflict(f"Decision #{request_id} was {f'made before: {request.answer}' if request.answer else request.state}.")
     decide_goal(tx, tenant_id, goal.id, action, note, limits)
     return inbox.get(tx, tenant_id, request_id)
 
