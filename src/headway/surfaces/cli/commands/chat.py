@@ -163,7 +163,7 @@ def describe_fork(turn: dict[str, Any]) -> None:
 
 
 def load_headway() -> "type[Headway]":
-    """Load the agent libraries, which takes a second or two. They release a person who types every few milliseconds."""
+    """Load the agent libraries, which takes a second or two. Called in a thread, so that a person can type meanwhile."""
     from headway.process.assembly import Headway  # noqa: PLC0415  `--help` does not need it
 
     return Headway
