@@ -11,6 +11,8 @@ import json
 import time
 import zlib
 from collections.abc import AsyncIterator, Sequence
+from itertools import takewhile
+from operator import eq
 from typing import Any, Final, NamedTuple, get_args
 from uuid import uuid4
 
@@ -48,7 +50,7 @@ class Exchange(NamedTuple):
     text: str
     calls: Sequence[dict[str, str]]
     repaired: bool
-    messages: int
+    asked: Sequence[Any]  # the messages that the request before did not have
     seconds: float
 
 
@@ -60,6 +62,11 @@ class RunLog:
         self.exchanges: list[Exchange] = []
         self.errors: list[str] = []
         self.messages: list[Any] = []  # of the last request
+
+    def read_new_messages(self, messages: list[Any]) -> list[Any]:
+        known = sum(1 for _ in takewhile(bool, map(eq, self.messages, messages)))
+        self.messages = messages
+        return messages[known:]
 
 
 class Proxy:
@@ -76,7 +83,7 @@ class Proxy:
         if log.started >= CALL_LIMIT:
             return refuse(400, "The run has reached its limit of calls.", CALL_LIMIT_CODE)
         log.started += 1
-        log.messages = asked["messages"]
+        new_messages = log.read_new_messages(asked["messages"])
         began = time.monotonic()
         answer = await self.ask_model(run, log, asked)
         if answer is None:
@@ -86,7 +93,7 @@ class Proxy:
         is_repaired = arm == "repair" and repair(choice, asked.get("tools") or ())
         calls = [call["function"] for call in choice["message"].get("tool_calls") or ()]
         tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-        log.exchanges.append(Exchange(*tokens, text, calls, is_repaired, len(asked["messages"]), time.monotonic() - began))
+        log.exchanges.append(Exchange(*tokens, text, calls, is_repaired, new_messages, time.monotonic() - began))
         return StreamingResponse(stream(answer), media_type="text/event-stream") if asked.get("stream") else JSONResponse(answer)
 
     async def ask_model(self, run: str, log: RunLog, asked: dict[str, Any]) -> dict[str, Any] | None:

@@ -228,7 +228,7 @@ class Hall:
 
     def keep_transcript(self, job: Job, log: RunLog, row: dict[str, Any]) -> None:
         exchanges = [exchange._asdict() for exchange in log.exchanges]
-        document = {"model": job.model, "id": job.id, "verdict": row["verdict"], "exchanges": exchanges, "messages": log.messages}
+        document = {"model": job.model, "id": job.id, "verdict": row["verdict"], "exchanges": exchanges}
         with (self.options.folder / "transcripts.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({**document, "answer": row["answer"], "errors": log.errors}, ensure_ascii=False) + "\n")
 

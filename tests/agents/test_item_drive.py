@@ -52,7 +52,9 @@ def test_what_is_left_is_taken_up_in_a_context_of_its_own(sqlite_url: str, tmp_p
         assert talk.say(ROOMS)["outcome"] == "drained"
         assert DONE not in talk.answers()
         last = talk.requests[-1]
-        assert last.texts[1:] == ["Write the text flour to pantry.txt."]
+        assert last.texts[1:] == [
+            "Write the text flour to pantry.txt.\nCall write_file with the path pantry.txt and the content: flour"
+        ]
         assert last.tools == ["write_file"]
 
 
@@ -90,7 +92,7 @@ def test_a_doubted_write_is_refused_and_the_next_context_says_why(sqlite_url: st
     with open_driven(sqlite_url, tmp_path, script) as talk:
         assert talk.say("Add 318 and 467 and write only the result to sum.txt.")["outcome"] == "answered"
         _, second = talk.requests
-        assert second.texts[-1].endswith("318 + 467 = 785. Write only 785.")
+        assert second.texts[-1].endswith("\n318 + 467 = 785. Write only 785.")
         assert (tmp_path / "workspaces/1/sum.txt").read_text() == "785"
 
 
@@ -121,7 +123,8 @@ def test_a_model_that_makes_one_call_at_a_time_gets_one_item_at_a_time(sqlite_ur
     request = "Then go on:\n- Write the text aaa to a.txt\n- Write the text bbb to b.txt\n- Write the text ccc to c.txt"
     with open_driven(sqlite_url, tmp_path, reply) as talk:
         assert talk.say(request)["outcome"] == "drained"
-        assert [asked.last for asked in talk.requests[1:]] == ["Write the text bbb to b.txt", "Write the text ccc to c.txt"]
+        items = [asked.last.partition("\n")[0] for asked in talk.requests[1:]]
+        assert items == ["Write the text bbb to b.txt", "Write the text ccc to c.txt"]
 
 
 def test_a_request_that_expects_words_ends_with_them(sqlite_url: str, tmp_path: Path) -> None:
@@ -152,18 +155,29 @@ def test_an_unanswered_question_of_a_list_is_completed_on_the_agents_word(sqlite
 
 
 def test_what_was_not_asked_for_is_not_written(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(
-        calls(write("menu.txt", "nothing"), write("notes/cellar.txt", "wine")),
-        *[text(DONE)] * 3,
-    )
+    script = in_order(calls(write("menu.txt", "nothing"), write("cellar.txt", "wine")), *[text(DONE)] * 3)
     with open_driven(sqlite_url, tmp_path, script, menu__txt="soup\n") as talk:
         talk.say("Copy menu.txt to cellar.txt.")
         assert (tmp_path / "workspaces/1/menu.txt").read_text() == "soup\n"
         written = [json.loads(effect.result)["error"] for effect in talk.effects() if effect.tool == "write_file"]
         assert written == [
             "Nothing was written. menu.txt is only to be read. Write to cellar.txt.",
-            "Nothing was written. The path is cellar.txt, not notes/cellar.txt.",
+            "Nothing was written. The content of cellar.txt must be exactly that of menu.txt: soup",
         ]
+
+
+def test_a_folder_that_no_item_names_is_left_out(sqlite_url: str, tmp_path: Path) -> None:
+    script = calls(write("/workspace/cellar.txt", "wine"), write("notes/2026/pantry.txt", "flour"))
+    with open_driven(sqlite_url, tmp_path, script) as talk:
+        assert talk.say(ROOMS)["outcome"] == "drained"
+        assert sorted(path.name for path in (tmp_path / "workspaces/1").iterdir()) == ["cellar.txt", "pantry.txt"]
+
+
+def test_a_result_is_followed_by_the_call_that_is_missing(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(calls(("calculate", {"expression": "700 + 80"})), calls(write("total.txt", "780")))
+    with open_driven(sqlite_url, tmp_path, script, bill__txt="rent 700\nheat 80\n") as talk:
+        assert talk.say("Add the amounts in bill.txt and write the total to total.txt.")["answer"] == "Done: wrote total.txt."
+        assert talk.requests[-1].last == "Call write_file with the path total.txt and the content: 780"
 
 
 def test_a_doubt_is_raised_about_the_item_that_the_edit_belongs_to(sqlite_url: str, tmp_path: Path) -> None:
@@ -179,7 +193,7 @@ def test_a_file_that_no_item_names_is_doubted_once(sqlite_url: str, tmp_path: Pa
         talk.say(ROOMS)
         [effect] = [effect for effect in talk.effects() if effect.tool == "write_file"]
         assert json.loads(effect.result)["error"] == ("Nothing was written. The path is cellar.txt and pantry.txt, not cellar.md.")
-        assert any("The path is cellar.txt and pantry.txt, not cellar.md." in request.texts[-1] for request in talk.requests)
+        assert talk.requests[-1].last.endswith("Call write_file with the path pantry.txt and the content: flour")
 
 
 def test_the_only_request_of_a_turn_may_take_many_calls(sqlite_url: str, tmp_path: Path) -> None:
@@ -196,7 +210,8 @@ def test_a_text_that_is_cut_off_gives_way_to_a_new_context(sqlite_url: str, tmp_
     )
     with open_driven(sqlite_url, tmp_path, script) as talk:
         assert talk.say(ROOMS)["outcome"] == "drained"
-        assert talk.requests[-1].texts[1:] == ["Write the text flour to pantry.txt."]
+        [asked] = talk.requests[-1].texts[1:]
+        assert asked.startswith("Write the text flour to pantry.txt.\n")
 
 
 @pytest.mark.parametrize("answers", [1, 2, 3])

@@ -41,6 +41,10 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "Llama with a type": (f'{{"type": "function", "name": "write_file", "parameters": {ARGUMENTS}}}', [WRITE]),
     "Llama with a tag": (f'<|python_tag|>{{"name": "write_file", "parameters": {ARGUMENTS}}}<|eom_id|>', [WRITE]),
     "Llama, two calls": (f'{CALL}; {{"name": "now", "parameters": {{}}}}', [WRITE, NOW]),
+    "with a tool that is not offered": (
+        f'{CALL}\n{{"name": "read_file", "arguments": {{"path": "a.txt"}}}}',
+        [WRITE, ("read_file", {"path": "a.txt"})],
+    ),
     "Mistral": (f'[TOOL_CALLS] [{{"name": "write_file", "arguments": {ARGUMENTS}}}]', [WRITE]),
     "Mistral with arguments": (f"[TOOL_CALLS]write_file[ARGS]{ARGUMENTS}", [WRITE]),
     "Mistral with ids": (f"[TOOL_CALLS]write_file[CALL_ID]abc123[ARGS]{ARGUMENTS}[TOOL_CALLS]now[ARGS]{{}}", [WRITE, NOW]),

@@ -94,6 +94,8 @@ def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
         ("Append the line cake to menu.txt", "menu.txt", "cake", [READ_MENU], ["menu.txt"], ["lost"]),
         ("Append the line cake to menu.txt", "menu.txt", "soup\nsalad\npie\ncake\n", [READ_MENU], ["menu.txt"], []),
         ("Append the line cake to menu.txt", "menu.txt", "soup\nsalad\npie cake\n", [READ_MENU], ["menu.txt"], ["literal"]),
+        ("Append the line cake to menu.txt", "menu.txt", "soup\ncake\nsalad\npie", [READ_MENU], ["menu.txt"], ["literal"]),
+        ("Add the line cake to menu.txt", "menu.txt", "soup\ncake\nsalad\npie", [READ_MENU], ["menu.txt"], []),
         ("Copy menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], ["copy"]),
         ("Copy menu.txt to a.txt", "a.txt", "soup\nsalad\npie", [READ_MENU], ["menu.txt"], []),
         ("Copy the date from old.txt to new.txt", "new.txt", "1 May", [], [], ["absent"]),

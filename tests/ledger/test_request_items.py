@@ -31,6 +31,11 @@ from tests.tables import each_row
             "",
             ("Fix the bug in src/app.py", "add a test in tests/test_app.py"),
         ),
+        (
+            "Add the line total to bill.txt and write the total to sum.txt",
+            "",
+            ("Add the line total to bill.txt", "write the total to sum.txt"),
+        ),
     ],
 )
 def test_a_request_with_several_items_is_split(request_text: str, introduction: str, items: tuple[str, ...]) -> None:
@@ -47,6 +52,7 @@ def test_a_request_with_several_items_is_split(request_text: str, introduction: 
         "Read a.txt and b.txt and write the sum to c.txt",
         "Copy a.txt to b.txt and c.txt",
         "Read notes.txt. Write its summary to out.txt.",
+        "Add the amounts in bill.txt and write the total to total.txt.",
         'Write "a.txt, and put it into b.txt" to c.txt',
         "Explain Node.js and Vue.js, and compare them with www.example.com/a.html",
         "\n".join(f"- write {n} to {n}.txt" for n in range(51)),

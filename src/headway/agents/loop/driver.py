@@ -270,7 +270,8 @@ def record_answer(step: Step, answer: ModelAnswered) -> None:
     step.charge(answer.call)
     if not step_loop.find_last_call(step):
         step.run = step.run._replace(iterations=step.run.iterations + 1)
-    step.append(answer.response, answer.stored)
+    response = items.correct_paths(step, answer.response) if items.is_active(step) else answer.response
+    step.append(response, answer.stored if response is answer.response else "")
     if answer.response.tool_calls and answer.response.finish_reason not in ("length", "content_filter", "error"):
         step.say(answer.response.text or "")
 

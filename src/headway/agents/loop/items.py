@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from headway.actions.turns import plan as plan_turn
 from headway.actions.turns.plan import NO_TODO, RUNTIME_ACTOR, Item, get_item_text
 from headway.agents.instructions import prompts
 from headway.agents.loop.calls import proofs
-from headway.agents.loop.calls.proposals import resolve_tool
+from headway.agents.loop.calls.proposals import parse_arguments, resolve_tool
 from headway.agents.loop.context import WANTED_BY, list_wanted
 from headway.agents.loop.requests import RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step, list_open_items
@@ -23,6 +24,8 @@ from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.transcripts.history import find_context
 from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime_message
 from headway.ledger.errors import HeadwayError
+from headway.ledger.framing import escape_frames
+from headway.ledger.items.advice import advise_call, correct_path, list_results, states_content
 from headway.ledger.items.doubts import CALCULATE_FIRST, find_doubts, find_item, is_calculation_for, judge_item, wants_calculation
 from headway.ledger.items.request_items import (
     changes_file,
@@ -32,7 +35,7 @@ from headway.ledger.items.request_items import (
     normalise,
     refers_back,
 )
-from headway.ledger.items.work import MadeCall, Work, collect_work, get_field, join_names
+from headway.ledger.items.work import WRITING_TOOLS, MadeCall, Work, collect_work, get_field, join_names
 from headway.ledger.run import RunEnd
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
@@ -154,22 +157,39 @@ def has_programs(step: Step) -> bool:
 def open_context(step: Step, items: list[Item]) -> None:
     """Open a context for a few items: their words, what earlier attempts taught, and the files that they name."""
     request = get_task(step) if any(refers_back(item.text) for item in items) and items[0].todo else ""
-    hints = collect_hints(step, items[0].text) if len(items) == 1 else []
     texts = [item.text for item in items]
-    lines = [*prompts.render_messages(step.list_messages()), *hints]
+    shown = list_shown(step, texts)
+    advice = "" if shown else advise(step, texts)
+    hints = collect_hints(step, texts[0]) if len(texts) == 1 and not states_content(advice) else []
+    hints += [advice] if advice and not (hints and advice == CALCULATE_FIRST) else []
+    lines = [*hints, *prompts.render_messages(step.list_messages())]
     step.append(build_runtime_message(prompts.render_focus(request, texts, lines), {"focus": [item.id for item in items]}))
-    show_files(step, texts)
+    show_files(step, shown)
+
+
+def advise(step: Step, texts: Sequence[str]) -> str:
+    """Say which call a single item needs next. Work with programs and with several files finds its own way."""
+    tools = {tool.name for tool in step.context.offer.parameters.function_tools}
+    offered = choose_tools(step, texts) or tools
+    if len(texts) != 1 or has_programs(step) or "list_files" in offered:
+        return ""
+    return escape_frames(advise_call(texts[0], load_work(step), list(list_calls(step, step.entries)), offered))
+
+
+def append_advice(step: Step) -> None:
+    """Say it again after results, because a small model goes on with what it has seen last."""
+    if advice := advise(step, list_texts(step)):
+        step.append(build_runtime_message(advice))
 
 
 def collect_hints(step: Step, item: str) -> list[str]:
     """Collect what earlier contexts showed about an item: calculations with its numbers, and why nothing was written."""
     hints = []
     texts = [get_item_text(todo) for todo in step.plan()] or [item]
-    for call in list_calls(step, step.entries):
-        if is_calculation_for(item, call):
-            result = get_field(call.result, "result")
-            hints.append(f"{call.arguments['expression']} = {result}. Write only {result}.")
-        elif NOTHING_WRITTEN in call.result and is_about(item, call, find_item(texts, call.arguments)):
+    work, calls = load_work(step), list(list_calls(step, step.entries))
+    hints = [f"{expression} = {result}. Write only {result}." for expression, result in list_results(item, work, calls)]
+    for call in calls:
+        if NOTHING_WRITTEN in call.result and is_about(item, call, find_item(texts, call.arguments)):
             hint = get_field(call.result, "error").removeprefix(NOTHING_WRITTEN).strip()
             hints.append(CALCULATE_FIRST if hint.endswith(CALCULATE_FIRST) else hint)  # a wrong number would be calculated with
     return list(dict.fromkeys(hints))[-HINTS:]
@@ -192,29 +212,40 @@ def list_existing(step: Step, texts: Sequence[str]) -> list[str]:
     ]
 
 
-def show_files(step: Step, texts: Sequence[str]) -> None:
-    """Read the existing files that items name, with calls in the agent's name, so that the model begins with their contents."""
+def list_shown(step: Step, texts: Sequence[str]) -> list[str]:
+    """List the existing files that items name, if they are few and short and the agent may read them."""
     workspace = step.context.execution.workspace
     sizes = {path: size for path in list_existing(step, texts) if (size := contents.measure(workspace, path))}
     tool = step.context.tools.get("read_file")
     is_granted = tool is not None and step.context.role.grants(tool.family, tool.name)
-    if not sizes or len(sizes) > SHOWN_FILES or sum(sizes.values()) > SHOWN_BYTES or not is_granted:
-        return
-    calls = [ToolCallPart("read_file", {"path": path}, f"runtime-{step.next_number}-{index}") for index, path in enumerate(sizes)]
-    step.append(ModelResponse(calls, model_name=RUNTIME_MODEL, finish_reason="tool_call"))
+    return [*sizes] if len(sizes) <= SHOWN_FILES and sum(sizes.values()) <= SHOWN_BYTES and is_granted else []
+
+
+def show_files(step: Step, paths: Sequence[str]) -> None:
+    """Read files with calls in the agent's name, so that the model begins with their contents."""
+    calls = [ToolCallPart("read_file", {"path": path}, f"runtime-{step.next_number}-{index}") for index, path in enumerate(paths)]
+    if calls:
+        step.append(ModelResponse(calls, model_name=RUNTIME_MODEL, finish_reason="tool_call"))
+
+
+def list_texts(step: Step) -> list[str]:
+    """List the items that the current context is about."""
+    focus, plan = list_focus(step), step.plan()
+    return [get_item_text(todo) for todo in plan if todo.id in focus or not focus] if plan else [get_task(step)]
 
 
 def list_tools(step: Step) -> frozenset[str] | None:
-    """List the tools for a context whose items all change files: the simple ones that their words need. None: all."""
-    if not is_active(step):
-        return None
-    focus, plan = list_focus(step), step.plan()
-    texts = [get_item_text(todo) for todo in plan if todo.id in focus or not focus] if plan else [get_task(step)]
+    return choose_tools(step, list_texts(step)) if is_active(step) else None
+
+
+def choose_tools(step: Step, texts: Sequence[str]) -> frozenset[str] | None:
+    """Choose the tools for a context whose items all change files: the simple ones that their words need. None: all."""
     if not texts or not all(map(changes_file, texts)):
         return None
     text = "\n".join(texts)
+    work = load_work(step)
     unneeded = set(WANTED_BY) - list_wanted(text)
-    is_calculated = len(texts) == 1 and any(is_calculation_for(text, call) for call in list_calls(step, step.entries))
+    is_calculated = len(texts) == 1 and any(is_calculation_for(text, call, work) for call in list_calls(step, step.entries))
     if is_calculated or (not any(map(wants_calculation, texts)) and not any(map(refers_back, texts))):
         unneeded.add("calculate")
     existing = set(list_existing(step, texts))
@@ -222,7 +253,7 @@ def list_tools(step: Step) -> frozenset[str] | None:
     if existing <= sources:
         unneeded.add("edit_file")
     if not SEVERAL_FILES.search(text):
-        unneeded |= {"list_files"} if existing - load_work(step).read else {"list_files", "read_file"}
+        unneeded |= {"list_files"} if existing - work.read else {"list_files", "read_file"}
     return frozenset(tool.name for tool in step.context.offer.parameters.function_tools if tool.name not in unneeded)
 
 
@@ -234,12 +265,17 @@ def begin(step: Step) -> None:
     if is_active(step):
         if step.turn_id and not step.plan():
             plan_turn.plan_request(step.tx, step.context.scope, step.turn_id, step.run.task)
-        show_files(step, [get_task(step)])
+        show_files(step, shown := list_shown(step, [get_task(step)]))
+        if not shown and not step.plan():
+            append_advice(step)
 
 
 def steer(step: Step) -> Stop | bool:
     """Look at what the last calls did, before the model is asked again. Returns whether the run turned to another context."""
-    if not is_active(step) or not isinstance(step.entries[-1].message.parts[0], ToolReturnPart) or not list_answers(step):
+    if not is_active(step) or not isinstance(step.entries[-1].message.parts[0], ToolReturnPart):
+        return False
+    if not list_answers(step):  # the runtime has shown files
+        append_advice(step)
         return False
     had = len(list_open_items(step.plan()))
     items = settle(step, list_focus(step))
@@ -252,7 +288,10 @@ def steer(step: Step) -> Stop | bool:
         or (bool(focus) and not any(item.id in focus for item in items))
         or is_stuck(step)
     )
-    return is_over and (take_next(step, items) or True)
+    if is_over:
+        return take_next(step, items) or True
+    append_advice(step)
+    return False
 
 
 def has_proof(step: Step) -> bool:
@@ -319,6 +358,21 @@ def give_up(step: Step, items: list[Item]) -> Stop | None:
     reasons = {item.id: item.finding.reason if item.finding else "" for item in items}
     report = prompts.render_report(step.plan(), reasons) if step.plan() else prompts.render_undone(reasons[NO_TODO])
     return step.end(RunEnd.finish("incomplete", "", report))
+
+
+def correct_paths(step: Step, response: ModelResponse) -> ModelResponse:
+    """Remove folders that a small model put before the name of an item's file."""
+    texts = list_texts(step)
+    parts = list(response.parts)
+    for index, part in enumerate(parts):
+        if not isinstance(part, ToolCallPart) or part.tool_name not in WRITING_TOOLS:
+            continue
+        arguments = parse_arguments(part)
+        path = arguments.get("path") if isinstance(arguments, dict) else None
+        meant = correct_path(texts, normalise(path)) if isinstance(path, str) else ""
+        if meant and meant != normalise(str(path)):
+            parts[index] = ToolCallPart(part.tool_name, {**arguments, "path": meant}, part.tool_call_id)
+    return response if parts == response.parts else replace(response, parts=parts)
 
 
 # Doubts about what an agent is about to write. A doubted call is refused with a hint.

@@ -21,6 +21,7 @@ from headway.storage.stores.spending import ModelCall
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 OTHER_KEYS: Final = frozenset(("id", "type"))
+TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 QUOTED_CALLS: Final = "quoted_calls"  # the key in a response's metadata
 UNFINISHED_REASONS: Final = ("content_filter", "error")
 
@@ -255,8 +256,12 @@ def strip_fence(block: str) -> str:
 
 
 def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, is_cut_off: bool = False) -> list[Call]:
-    """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call."""
+    """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call.
+
+    Among calls of known tools, there may be some of tools that the model invented or is not offered now: it is told so.
+    """
     calls: list[Call] = []
+    is_known = False
     text = SINGLE_QUOTES.sub(requote, text) if "'" in text else text
     try:
         for document in decode_documents(text, is_cut_off=is_cut_off):
@@ -265,15 +270,17 @@ def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, i
             if not items:
                 return []
             for item in items:
-                call = parse_call(item, names, is_strict=is_strict)
+                known = parse_call(item, names, is_strict=is_strict)
+                call = known or parse_unknown_call(item)
                 if call is None:
                     return []
+                is_known |= known is not None
                 calls.append(call)
                 if len(calls) > MAX_CALLS:  # the rest would be dropped
-                    return calls
+                    return calls if is_known else []
     except (ValueError, RecursionError):
         return []
-    return calls
+    return calls if is_known else []
 
 
 def requote(match: re.Match[str]) -> str:
@@ -361,6 +368,12 @@ def parse_call(document: Any, names: Collection[str], *, is_strict: bool = False
     if name not in names or arguments is None or not others <= (frozenset() if is_strict else OTHER_KEYS):
         return None
     return Call(name, arguments)
+
+
+def parse_unknown_call(document: Any) -> Call | None:
+    """Read a JSON object as a call of a tool that is not known. It has exactly the two keys of a call."""
+    name = document.get("name") if isinstance(document, dict) else None
+    return parse_call(document, (name,), is_strict=True) if isinstance(name, str) and TOOL_NAME.fullmatch(name) else None
 
 
 def encode_arguments(value: Any) -> str | None:

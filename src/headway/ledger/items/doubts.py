@@ -62,11 +62,11 @@ def find_syntax_doubts(item: str, path: str, text: str) -> Iterator[str]:
     if len(text) > PARSED_LIMIT:
         return
     if path.endswith(".json"):
-        value, stated = parse_json(text), find_json(item)
+        value, stated = parse_json(text), find_stated_json(item, path)
         if value is INVALID:
             yield f"{path} must be valid JSON and nothing else."
-        elif stated not in (INVALID, value) and is_only_target(item, path):
-            yield f"The content of {path} must be exactly: {json.dumps(stated, ensure_ascii=False)}"
+        elif stated and parse_json(stated) != value:
+            yield f"The content of {path} must be exactly: {stated}"
     if path.endswith(".py"):
         if not is_python(text):
             yield f"{path} must be valid Python and nothing else."
@@ -79,18 +79,24 @@ def find_syntax_doubts(item: str, path: str, text: str) -> Iterator[str]:
 def find_line_doubts(item: str, path: str, text: str, work: Work) -> Iterator[str]:
     if not is_only_target(item, path):
         return
-    found = LINE_OF.search(item)
-    source = next(iter(list_paths(found[2])), "") if found else ""
-    lines = [line.strip() for line in work.contents.get(source, "").splitlines() if line.strip()]
-    place = PLACES[found[1].lower()] if found else 0
-    if found and source != path and -1 <= place < len(lines) and text.strip() != lines[place]:
-        yield f"The content of {path} must be exactly: {lines[place]}"
+    stated = find_stated_line(item, path, work)
+    if stated and text.strip() != stated:
+        yield f"The content of {path} must be exactly: {stated}"
     own_words = strip_introduction(item)
     if (counted := LINES.search(own_words)) and not list_sources(item) and not CHANGING_LINES.search(own_words):
         number = NUMBER_WORDS.get(counted[1].lower()) or int(counted[1])
         actual = sum(bool(line.strip()) for line in text.splitlines())
         if actual != number:
             yield f"{path} must have {number} lines, not {actual}."
+
+
+def find_stated_line(item: str, path: str, work: Work) -> str:
+    """Return the line that `the first line of FILE` means, as far as that file has been read."""
+    found = LINE_OF.search(item)
+    source = next(iter(list_paths(found[2])), "") if found else ""
+    lines = [line.strip() for line in work.contents.get(source, "").splitlines() if line.strip()]
+    place = PLACES[found[1].lower()] if found else 0
+    return lines[place] if found and source != path and -1 <= place < len(lines) else ""
 
 
 def find_replacement_doubts(item: str, path: str, text: str, work: Work, *, is_shared: bool) -> Iterator[str]:
@@ -145,15 +151,15 @@ def parse_json(text: str) -> Any:
         return INVALID
 
 
-def find_json(item: str) -> Any:
+def find_stated_json(item: str, path: str) -> str:
     """Return the object or list that an item says as JSON."""
     start = next((place for place, sign in enumerate(item) if sign in "{["), -1)
-    if start < 0:
-        return INVALID
+    if start < 0 or not path.endswith(".json") or not is_only_target(item, path):
+        return ""
     try:
-        return json.JSONDecoder().raw_decode(item, start)[0]
+        return json.dumps(json.JSONDecoder().raw_decode(item, start)[0], ensure_ascii=False)
     except (ValueError, RecursionError):
-        return INVALID
+        return ""
 
 
 def is_python(text: str) -> bool:
@@ -193,6 +199,7 @@ CONSTANTS: Final = frozenset(("2", "7", "12", "24", "60", "100", "365", "1000", 
 OPERANDS: Final = 40  # numbers that are combined
 EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b", re.IGNORECASE)
 ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\bline\b", re.IGNORECASE)
+AT_END: Final = re.compile(r"\bappend\b|\blast line\b|\bat the end\b", re.IGNORECASE)
 ONE_WORD: Final = re.compile(r"\b(?:one|a single) word\b", re.IGNORECASE)
 SETTING: Final = re.compile(r"\b(?:set|replace|change|edit|correct|update|swap)\b", re.IGNORECASE)
 EMPTYING: Final = re.compile(r"\b(?:empty|clear)\b", re.IGNORECASE)
@@ -245,12 +252,14 @@ def find_doubts(
     is_whole = tool == "write_file" if tool else path in work.whole
     if is_whole:
         yield from find_loss(item, path, content, work)
+    is_known = is_whole or (not tool and path in work.originals)
     literals = list_literals(item) if content.strip() and list_paths(item) == [path] else []
     text = content if tool else work.current.get(path, content)
-    if literals and (doubt := find_literal_doubt(item, path, text, literals, is_whole=is_whole)):
+    if literals and (
+        doubt := find_literal_doubt(item, path, text, literals, is_whole=is_whole, may_end=is_known and not is_shared)
+    ):
         yield "literal", doubt
     yield from find_text_doubts(item, path, content, work, literals, is_whole=is_whole)
-    is_known = is_whole or (not tool and path in work.originals)
     if is_known and text.strip():
         is_computed = wants_calculation(strip_introduction(item))
         yield from (
@@ -284,21 +293,24 @@ def find_copied(item: str) -> str:
     return after.path if after else ""
 
 
-def find_literal_doubt(item: str, path: str, content: str, literals: list[str], *, is_whole: bool) -> str:
-    """Return what a text lacks of the texts that the item says literally."""
+def find_literal_doubt(item: str, path: str, content: str, literals: list[str], *, is_whole: bool, may_end: bool) -> str:
+    """Return what a text lacks of the texts that the item says literally. `may_end`: it is all of the file, and of one item."""
     is_added = bool(EXTENDING.search(item)) or needs_existing(item, path)
     is_line = bool(ADDED_LINE.search(item))
     if is_whole and len(literals) == 1 and not is_added:
         is_right = strip_marks(content) == strip_marks(literals[0])
     elif is_line:
-        is_right = set(literals) <= set(map(str.strip, content.splitlines()))
+        lines = [line.strip() for line in content.splitlines() if line.strip()]
+        is_last = may_end and bool(AT_END.search(item))
+        is_right = lines[-1:] == literals if is_last else set(literals) <= set(lines)
     else:
         is_right = all(to_one_line(literal) in to_one_line(content) for literal in literals)
     if is_right:
         return ""
     if not is_added:
         return f"The content of {path} must be exactly: {literals[0]}"
-    return f"Keep the rest of the file. It must contain{' the line' if is_line else ''}: {literals[0]}"
+    verb = "end with" if is_line and AT_END.search(item) else "contain"
+    return f"Keep the rest of the file. It must {verb}{' the line' if is_line else ''}: {literals[0]}"
 
 
 def find_text_doubts(
@@ -349,10 +361,17 @@ def wants_calculation(item: str) -> bool:
     return COMPUTING.search(item) is not None and bool(list_numbers(own_words) or list_sources(own_words))
 
 
-def is_calculation_for(item: str, call: MadeCall) -> bool:
-    """Whether a call calculated only with numbers that the item names, and maybe a common factor."""
-    used, named = list_numbers(str(call.arguments.get("expression"))), list_numbers(item)
-    return call.tool == "calculate" and call.succeeded and used <= named | CONSTANTS and not used.isdisjoint(named)
+def list_own_numbers(item: str) -> set[str]:
+    return list_numbers(strip_introduction(item))
+
+
+def is_calculation_for(item: str, call: MadeCall, work: Work) -> bool:
+    """Whether a call calculated only with numbers that the item or its sources name, and maybe a common factor."""
+    if call.tool != "calculate" or not call.succeeded:
+        return False
+    texts = [work.contents.get(path, "") for path in list_sources(item)] if wants_calculation(item) else []
+    used, named = list_numbers(str(call.arguments.get("expression"))), list_numbers(item).union(*map(list_numbers, texts))
+    return used <= named | CONSTANTS and not used.isdisjoint(named)
 
 
 def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:

@@ -56,6 +56,7 @@ FILLERS: Final = to_words("a an the new text file called named")
 LITERAL_MARKS: Final = to_words("text word words name sentence line phrase")
 DESCRIBING_WORDS: Final = to_words("of from in on that which for with")
 RESTRICTING_WORDS: Final = to_words("only each every exactly plain without just single keep always never must number capitals one")
+RESULT_WORDS: Final = to_words("total sum result")
 REFERRING_WORDS: Final = to_words("it its them their these those this that both above previous same result results earlier other")
 # A word before "that" which does not make it a relative pronoun, as in `the season that follows`
 BEFORE_PRONOUN: Final = to_words("write copy put add save move append of from with to into in on and by than use do after before")
@@ -184,14 +185,22 @@ def join_pieces(pieces: Sequence[str]) -> tuple[str, ...]:
     """Join pieces until each changes a file by itself."""
     items: list[str] = []
     rest = ""
-    for piece in pieces:
+    for piece, following in pair(pieces):
         rest = f"{rest} {piece}" if rest else piece
-        if changes_file(rest):
+        if changes_file(rest) and not (
+            is_calculation(rest) and RESULT_WORDS.intersection(word.bare for word in read_words(following))
+        ):
             items.append(remove_joint(rest))
             rest = ""
     if rest and items:
         items[-1] = f"{items[-1]} {rest}"
     return tuple(item.rstrip(" .") for item in items)
+
+
+def is_calculation(piece: str) -> bool:
+    """Whether a clause may be a calculation, as `add the amounts in bill.txt` is before `and write the total to a.txt`."""
+    words = read_words(strip_lead_in(piece))
+    return bool(words) and words[0].bare == "add" and not find_destinations(words, INTO_WORDS)
 
 
 def remove_joint(piece: str) -> str:
