@@ -22,7 +22,7 @@ def calculated(expression: str, result: int) -> MadeCall:
             "Replace soup by stew in menu.txt",
             "edit_file write_file",
             [],
-            "Call edit_file with the path menu.txt, the old text soup and the new text stew.",
+            'Call edit_file with the path menu.txt, old "soup" and new "stew".',
         ),
         ("Correct the spelling in menu.txt", "edit_file write_file", [], "Call edit_file with the path menu.txt."),
         (
@@ -41,6 +41,18 @@ def calculated(expression: str, result: int) -> MadeCall:
             "Write 318 plus 467 to a.txt",
             "calculate write_file",
             [],
+            "Call calculate with the numbers of the item first, then write its result.",
+        ),
+        (
+            "Set heat: 90 in bill.txt",
+            "edit_file write_file",
+            [MadeCall("read_file", {"path": "bill.txt"}, '{"content": "rent: 700\\nheat: 80\\n"}', succeeded=True)],
+            'Call edit_file with the path bill.txt, old "heat: 80" and new "heat: 90".',
+        ),
+        (
+            TOTAL,
+            "calculate write_file",
+            [READ_BILL],
             "Call calculate with the numbers of the item first, then write its result.",
         ),
         (

@@ -21,8 +21,8 @@ def calculated(expression: str, result: float) -> MadeCall:
     return MadeCall("calculate", {"expression": expression}, f'{{"result": {result}}}', succeeded=True)
 
 
-def judge(item: str, calls: Iterable[MadeCall], existing: Iterable[str] = (), shared: Iterable[str] = ()) -> tuple[bool, str]:
-    finding = judge_item(item, collect_work(calls), set(existing).__contains__, set(shared))
+def judge(item: str, calls: Iterable[MadeCall], existing: Iterable[str] = (), others: Iterable[str] = ()) -> tuple[bool, str]:
+    finding = judge_item(item, collect_work(calls), set(existing).__contains__, {"menu.txt": [*others]} if others else {})
     assert finding is not None
     return finding.is_done, finding.reason
 
@@ -53,14 +53,18 @@ def test_words_prove_nothing_and_need_no_proof() -> None:
 def test_one_change_of_a_shared_file_proves_only_its_own_item() -> None:
     calls = [READ_MENU, edited("menu.txt", "soup", "tomato soup")]
     first, second = "replace soup by tomato soup in menu.txt", "replace pie by cake in menu.txt"
-    assert judge(first, calls, ["menu.txt"], ["menu.txt"]) == (True, "wrote menu.txt")
-    assert judge(second, calls, ["menu.txt"], ["menu.txt"]) == (False, "menu.txt was not changed")
+    assert judge(first, calls, ["menu.txt"], [second]) == (True, "wrote menu.txt")
+    assert judge(second, calls, ["menu.txt"], [first]) == (False, "menu.txt was not changed")
 
 
 def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
     calls = [READ_MENU, edited("menu.txt", "soup", "tomato soup"), edited("menu.txt", "pie", "cake")]
-    for item in ("replace soup by tomato soup in menu.txt", "replace pie by cake in menu.txt"):
-        assert judge(item, calls, ["menu.txt"], ["menu.txt"]) == (True, "wrote menu.txt")
+    soup, pie = "replace soup by tomato soup in menu.txt", "replace pie by cake in menu.txt"
+    assert judge(soup, calls, ["menu.txt"], [pie]) == (True, "wrote menu.txt")
+    assert judge(pie, calls, ["menu.txt"], [soup]) == (True, "wrote menu.txt")
+    without_salad = [READ_MENU, wrote("menu.txt", "tomato soup\ncake")]
+    reason = "menu.txt was written, but is not verified: Lines that were in menu.txt are missing."
+    assert judge(pie, without_salad, ["menu.txt"], [soup]) == (False, reason)
 
 
 @each_row(
@@ -108,6 +112,19 @@ def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
         ("Write Best of luck to a.txt", "a.txt", "Best of luck", [], [], []),
         ("Copy the first line of menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], []),
         ("Write the square of 27 to a.txt", "a.txt", "27", [], [], ["number"]),
+        ("Write the square of 27 to a.txt", "a.txt", "54", [], [], ["number"]),
+        ("Write the square of 27 to a.txt", "a.txt", "27", [calculated("27", 27)], [], ["number"]),
+        ("Write the square of 27 to a.txt", "a.txt", "729", [], [], []),
+        ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "135", [], [], []),
+        ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "24", [], [], ["number"]),
+        ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "219", [calculated("7 * 12 + 15 * 9", 219)], [], ["number"]),
+        ("A van needs 8 l per 100 km. Write the need for 450 km to a.txt", "a.txt", "36", [], [], []),
+        ("A van drives 450 km with 8 l per 100 km. Write the need to a.txt", "a.txt", "36", [], [], []),
+        ("A van needs 8 l per 0 km. Write the need for 450 km to a.txt", "a.txt", "36", [], [], ["number"]),
+        ("Subtract 204 from 322 and write the result to a.txt", "a.txt", "-118", [], [], ["number"]),
+        ("set soup: hot in menu.txt", "menu.txt", "soup: hot\nsalad\npie", [READ_MENU], ["menu.txt"], []),
+        ("set soup: hot in menu.txt", "menu.txt", "soup: hot", [READ_MENU], ["menu.txt"], ["lost", "stated"]),
+        ("set soup: hot in menu.txt", "menu.txt", "soup: cold\nsalad\npie", [READ_MENU], ["menu.txt"], ["literal"]),
         ("Write the answer to a.txt", "a.txt", "Wrote a.txt.", [], [], ["placeholder"]),
         ("Write hello in a fitting way to a.txt", "a.txt", "hello fitting people", [], [], ["words"]),
     ],

@@ -242,9 +242,16 @@ def get_item_text(todo: Todo) -> str:
 def judge_plan(plan: Sequence[Todo], work: Work, exists: Exists) -> list[Item]:
     """List the open items of a plan with what is known about each."""
     texts = {todo.id: get_item_text(todo) for todo in plan if todo.status != "canceled"}
-    named = Counter(path for text in texts.values() for path in list_paths(text))
-    shared = {path for path, count in named.items() if count > 1}
-    return [Item(todo, texts[todo.id], judge_item(texts[todo.id], work, exists, shared)) for todo in plan if not todo.ended]
+    naming: dict[str, list[str]] = {}
+    for text in texts.values():
+        for path in list_paths(text):
+            naming.setdefault(path, []).append(text)
+
+    def judge(text: str) -> ItemFinding | None:
+        others = {path: [other for other in naming[path] if other != text] for path in list_paths(text)}
+        return judge_item(text, work, exists, {path: texts for path, texts in others.items() if texts})
+
+    return [Item(todo, texts[todo.id], judge(texts[todo.id])) for todo in plan if not todo.ended]
 
 
 def settle_item(tx: Transaction, tenant_id: int, items: Iterable[Item], focus: Sequence[int] = (), answer: str = "") -> list[Item]:

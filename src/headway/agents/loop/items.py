@@ -177,7 +177,7 @@ def advise(step: Step, texts: Sequence[str]) -> str:
 
 
 def append_advice(step: Step) -> None:
-    """Say it again after results, because a small model goes on with what it has seen last."""
+    """Say it again after results, because a small model continues from the last text it has seen."""
     if advice := advise(step, list_texts(step)):
         step.append(build_runtime_message(advice))
 
@@ -327,9 +327,13 @@ def prove(step: Step, n: int, todo: Todo, text: str) -> proofs.Requirement:
 
 
 def take_next(step: Step, items: list[Item]) -> Stop | None:
-    """Open a context for what is next among the open items; if nothing can succeed any more, end the turn."""
+    """Open a context for what is next among the open items; if nothing can succeed any more, end the turn.
+
+    Items share a context if the model makes several calls at once, and if they need no files, of which each needs a look.
+    """
     tried = [entry.facts["focus"] for entry in step.entries if "focus" in entry.facts]
-    chosen = plan_turn.choose_next(items, tried, in_batches=not makes_single_calls(step))
+    gains_nothing = makes_single_calls(step) or bool(list_existing(step, [item.text for item in items]))
+    chosen = plan_turn.choose_next(items, tried, in_batches=not gains_nothing)
     if not chosen:
         return give_up(step, items)
     open_context(step, chosen)

@@ -258,7 +258,7 @@ def strip_fence(block: str) -> str:
 def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, is_cut_off: bool = False) -> list[Call]:
     """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call.
 
-    Among calls of known tools, there may be some of tools that the model invented or is not offered now: it is told so.
+    Among calls of known tools, there may be some of tools that the model invented or is not offered now. Their answer says so.
     """
     calls: list[Call] = []
     is_known = False

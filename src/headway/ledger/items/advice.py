@@ -1,27 +1,29 @@
 """Advice for a small model: which call an item needs next, as far as its words and the work so far show."""
 
+import json
 from collections.abc import Collection
 from typing import Final
 
+from headway.ledger.items.arithmetic import is_arithmetic
 from headway.ledger.items.doubts import (
     CALCULATE_FIRST,
     EXTENDING,
     find_stated_json,
     find_stated_line,
     is_calculation_for,
-    list_own_numbers,
     wants_calculation,
 )
 from headway.ledger.items.request_items import (
     changes_file,
     find_replaced_text,
+    find_setting,
     list_literals,
     list_paths,
     list_sources,
     needs_existing,
     strip_introduction,
 )
-from headway.ledger.items.work import MadeCall, Work, get_field
+from headway.ledger.items.work import MadeCall, Work, get_field, list_all_numbers
 
 CONTENT: Final = " and the content: "
 
@@ -53,16 +55,37 @@ def advise_call(item: str, work: Work, calls: Collection[MadeCall], tools: Colle
         return ""
     [path] = targets
     results = {result for _, result in list_results(item, work, calls)}
-    if not results and "calculate" in tools and wants_calculation(strip_introduction(item)) and len(list_own_numbers(item)) > 1:
+    if not results and "calculate" in tools and needs_calculation(item, work):
         return CALCULATE_FIRST
-    if "edit_file" in tools and needs_existing(item, path):
-        old, new = find_replaced_text(item)
-        return f"Call edit_file with the path {path}{f', the old text {old} and the new text {new}' if old else ''}."
+    old, new = find_edit(item, path, work)
+    if "edit_file" in tools and (old or needs_existing(item, path)):
+        return f"Call edit_file with the path {path}" + (f", old {quote(old)} and new {quote(new)}." if old else ".")
     if EXTENDING.search(item) and path in work.contents:
         return f"Call write_file with the path {path} and its whole new content."
     result = results.pop() if len(results) == 1 else ""
     content = find_stated_json(item, path) or next(iter(list_literals(item)), "") or find_stated_line(item, path, work) or result
     return f"Call write_file with the path {path}{f'{CONTENT}{content}' if content else '.'}"
+
+
+def needs_calculation(item: str, work: Work) -> bool:
+    """Whether an item's words name an operation, and it or its sources have several numbers for it."""
+    texts = [strip_introduction(item), *(work.contents.get(source, "") for source in list_sources(item))]
+    numbers = sum(len(list_all_numbers(text)) for text in texts)
+    return wants_calculation(texts[0]) and numbers > 1 and is_arithmetic(item) and not list_literals(item)
+
+
+def find_edit(item: str, path: str, work: Work) -> tuple[str, str]:
+    """Return the text that an item wants to replace in a file, and the new one, as far as its words say both."""
+    old, new = find_replaced_text(item)
+    if old:
+        return old, new
+    key, setting = find_setting(item)
+    lines = [line.strip() for line in work.contents.get(path, "").splitlines() if key and line.strip().startswith(key)]
+    return (lines[0], setting) if len(lines) == 1 else ("", "")
+
+
+def quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def states_content(advice: str) -> bool:

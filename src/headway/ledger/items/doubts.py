@@ -4,14 +4,16 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise, permutations
-from math import isclose, prod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
+from headway.ledger.items.arithmetic import can_derive
 from headway.ledger.items.request_items import (
     changes_file,
     find_replaced_text,
+    find_setting,
     list_literals,
     list_paths,
     list_sources,
@@ -29,6 +31,7 @@ from headway.ledger.items.work import (
     Work,
     Write,
     join_names,
+    list_all_numbers,
     list_numbers,
     list_tokens,
     list_words,
@@ -47,11 +50,11 @@ ONLY_NUMBER: Final = re.compile(r"\b(?:only|just) (?:the|a|one) (?:number|result
 FUNCTION: Final = re.compile(r"\bfunctions? `?([A-Za-z_]\w{0,60})`?\(")
 
 
-def find_stated_doubts(item: str, path: str, text: str, work: Work, *, is_computed: bool, is_shared: bool) -> Iterator[str]:
+def find_stated_doubts(item: str, path: str, text: str, work: Work, others: Sequence[str], *, is_computed: bool) -> Iterator[str]:
     """Yield in which ways the whole text of a file differs from what its item states."""
     yield from find_syntax_doubts(item, path, text)
     yield from find_line_doubts(item, path, text, work)
-    yield from find_replacement_doubts(item, path, text, work, is_shared=is_shared)
+    yield from find_replacement_doubts(item, path, text, work, others)
     if ONLY_NUMBER.search(item) and not NUMBER.fullmatch(text.strip()) and is_only_target(item, path):
         yield "Write only the number."
     elif not is_computed:
@@ -99,15 +102,16 @@ def find_stated_line(item: str, path: str, work: Work) -> str:
     return lines[place] if found and source != path and -1 <= place < len(lines) else ""
 
 
-def find_replacement_doubts(item: str, path: str, text: str, work: Work, *, is_shared: bool) -> Iterator[str]:
+def find_replacement_doubts(item: str, path: str, text: str, work: Work, others: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with `replace A by B in FILE`: A is as often in the file as before, or other lines are gone."""
     original = work.originals.get(path, "")
-    old, new = find_replaced_text(item)
-    if not old or list_paths(item) != [path] or count_occurrences(old, new) or not count_occurrences(old, original):
+    if not original or list_paths(item) != [path]:
         return
-    if count_occurrences(old, text) >= count_occurrences(old, original):
+    old, new = find_replaced_text(item)
+    before = count_occurrences(old, original) if old and not count_occurrences(old, new) else 0
+    if before and count_occurrences(old, text) >= before:
         yield f"{old} is still in {path}. Replace it by {new}."
-    if not is_shared and loses_lines(item, original, text):
+    if loses_lines([item, *others], original, text):
         yield f"Lines that were in {path} are missing."
 
 
@@ -117,11 +121,11 @@ def count_occurrences(words: str, text: str) -> int:
     return sum(not (before[-1:].isalnum() or after[:1].isalnum()) for before, after in pairwise(pieces))
 
 
-def loses_lines(item: str, before: str, after: str) -> bool:
-    """Whether a replacement that the item asks for took other lines from a text."""
-    old, _ = find_replaced_text(item)
-    kept = {line.strip() for line in before.splitlines() if not old or old not in line}
-    return bool(old) and not kept <= {line.strip() for line in after.splitlines()}
+def loses_lines(items: Sequence[str], before: str, after: str) -> bool:
+    """Whether the replacements that all these items ask for took other lines from a text."""
+    replaced = [find_replaced_text(item)[0] or find_setting(item)[0] for item in items]
+    kept = {line.strip() for line in before.splitlines() if not any(old in line for old in replaced)}
+    return all(replaced) and not kept <= {line.strip() for line in after.splitlines()}
 
 
 def find_lookup_doubts(item: str, path: str, text: str, work: Work) -> Iterator[str]:
@@ -196,7 +200,6 @@ WANTS_NUMBER: Final = re.compile(
 )
 TOTAL: Final = re.compile(r"\b(?:total|sum)\b", re.IGNORECASE)
 CONSTANTS: Final = frozenset(("2", "7", "12", "24", "60", "100", "365", "1000", "3600"))
-OPERANDS: Final = 40  # numbers that are combined
 EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b", re.IGNORECASE)
 ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\bline\b", re.IGNORECASE)
 AT_END: Final = re.compile(r"\bappend\b|\blast line\b|\bat the end\b", re.IGNORECASE)
@@ -228,11 +231,11 @@ Doubt = Literal[
 
 
 def find_doubts(
-    item: str, tool: str, path: str, content: str, work: Work, exists: Exists, *, is_shared: bool = False
+    item: str, tool: str, path: str, content: str, work: Work, exists: Exists, others: Sequence[str] = ()
 ) -> Iterator[tuple[Doubt, str]]:
     """Yield what speaks against writing this content for an item. Without a tool, the file has been written already.
 
-    A file that is shared is changed by other items as well.
+    `others` are further items that name the file, and may have changed it as well.
     """
     if tool and needs_existing(item, path) and path not in work.written and not exists(path):
         yield "absent", f"There is no {path}, so it cannot be changed. Say so."
@@ -255,17 +258,12 @@ def find_doubts(
     is_known = is_whole or (not tool and path in work.originals)
     literals = list_literals(item) if content.strip() and list_paths(item) == [path] else []
     text = content if tool else work.current.get(path, content)
-    if literals and (
-        doubt := find_literal_doubt(item, path, text, literals, is_whole=is_whole, may_end=is_known and not is_shared)
-    ):
+    if literals and (doubt := find_literal_doubt(item, path, text, literals, is_whole=is_whole, may_end=is_known and not others)):
         yield "literal", doubt
     yield from find_text_doubts(item, path, content, work, literals, is_whole=is_whole)
     if is_known and text.strip():
         is_computed = wants_calculation(strip_introduction(item))
-        yield from (
-            ("stated", reason)
-            for reason in find_stated_doubts(item, path, text, work, is_computed=is_computed, is_shared=is_shared)
-        )
+        yield from (("stated", reason) for reason in find_stated_doubts(item, path, text, work, others, is_computed=is_computed))
 
 
 def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:
@@ -276,8 +274,9 @@ def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[
     has_all_lines = all(line.strip() in content for line in original.splitlines())
     words = list_words(original)
     has_few_words = len(words & list_words(content)) < len(words) // 2
-    is_cut = loses_lines(item, work.current.get(path, ""), content)  # also what other items changed before
-    if (EXTENDING.search(item) and not has_all_lines) or (needs_existing(item, path) and (has_few_words or is_cut)):
+    is_cut = loses_lines([item], work.current.get(path, ""), content)  # also what other items changed before
+    is_edited = needs_existing(item, path) or bool(find_setting(item)[0])
+    if (EXTENDING.search(item) and not has_all_lines) or (is_edited and (has_few_words or is_cut)):
         yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
     source = find_copied(item) if path not in list_sources(item) else ""
     copied = work.contents.get(source, "")
@@ -295,7 +294,7 @@ def find_copied(item: str) -> str:
 
 def find_literal_doubt(item: str, path: str, content: str, literals: list[str], *, is_whole: bool, may_end: bool) -> str:
     """Return what a text lacks of the texts that the item says literally. `may_end`: it is all of the file, and of one item."""
-    is_added = bool(EXTENDING.search(item)) or needs_existing(item, path)
+    is_added = bool(EXTENDING.search(item)) or needs_existing(item, path) or bool(find_setting(item)[0])
     is_line = bool(ADDED_LINE.search(item))
     if is_whole and len(literals) == 1 and not is_added:
         is_right = strip_marks(content) == strip_marks(literals[0])
@@ -361,10 +360,6 @@ def wants_calculation(item: str) -> bool:
     return COMPUTING.search(item) is not None and bool(list_numbers(own_words) or list_sources(own_words))
 
 
-def list_own_numbers(item: str) -> set[str]:
-    return list_numbers(strip_introduction(item))
-
-
 def is_calculation_for(item: str, call: MadeCall, work: Work) -> bool:
     """Whether a call calculated only with numbers that the item or its sources name, and maybe a common factor."""
     if call.tool != "calculate" or not call.succeeded:
@@ -383,25 +378,24 @@ def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Do
     operands = list_numbers(item)
     texts = [work.contents.get(path, "") for path in list_paths(item)]
     if WANTS_NUMBER.search(item) and len(found) != 1:
-        results = [number for number in found if number not in operands and can_derive(float(number), sorted(map(float, operands)))]
+        results = [number for number in found if number not in operands and can_derive(item, number, strip_introduction(item))]
         yield "number", f"Write only {results[-1]}." if results else "Write only the number that was asked for."
         return
-    given = operands.union(*map(list_numbers, texts), CONSTANTS)
+    given = operands.union(*map(list_numbers, texts))
     for number in found:
         is_calculated = any(
-            strip_zeros(result) == strip_zeros(number) and used <= given and len(used & operands) >= min(2, len(operands))
+            strip_zeros(result) == strip_zeros(number)
+            and used <= given | CONSTANTS
+            and len(used - given) <= 1
+            and len(used & operands) >= min(2, len(operands))
             for used, result in work.calculations
         )
         is_stated = any(is_stated_number(item, number, text) for text in texts)
         if not (
             is_calculated
             or is_stated
-            or can_derive(float(number), sorted(map(float, operands)))
-            or any(
-                can_derive(float(number), [*map(float, list_all_numbers(text))]) or number == str(len(text.strip().splitlines()))
-                for text in texts
-                if text
-            )
+            or can_derive(item, number, strip_introduction(item))
+            or any(can_derive(item, number, text) or number == str(len(text.strip().splitlines())) for text in texts if text)
         ):
             yield "number", f"It is not clear where {number} comes from. {CALCULATE_FIRST}"
 
@@ -410,30 +404,6 @@ def is_stated_number(item: str, number: str, text: str) -> bool:
     """Whether a text says a number. A total has to be called one, because the parts of a sum are not its result."""
     lines = [line for line in text.splitlines() if number in list_numbers(line)]
     return any(map(TOTAL.search, lines)) if TOTAL.search(item) else bool(lines)
-
-
-def list_all_numbers(text: str) -> list[str]:
-    return [number.replace(",", "") for number in NUMBER.findall(text)][:OPERANDS]
-
-
-def can_derive(number: float, operands: list[float]) -> bool:
-    """Whether a number follows from others in one simple way, so that it needs no calculation to be believed."""
-    if not operands or len(operands) > OPERANDS:
-        return False
-    if len(operands) == 1:
-        return any(isclose(number, one, rel_tol=1e-4) for one in (operands[0] ** 2, operands[0] * 2, operands[0] / 2))
-    candidates = {sum(operands), prod(operands), sum(operands) / len(operands)}
-    for first, second in permutations(operands[:6], 2):
-        candidates |= {
-            first + second,
-            first - second,
-            first * second,
-            first * second / 100,
-            2 * (first + second),
-            first * 60 + second,
-        }
-        candidates |= {first / second} if second else set()
-    return any(isclose(number, one, rel_tol=1e-4) for one in candidates)
 
 
 def strip_marks(text: str) -> str:
@@ -489,10 +459,12 @@ class ItemFinding(NamedTuple):
     is_impossible: bool = False  # trying again cannot help
 
 
-def judge_item(text: str, work: Work, exists: Exists, shared: Collection[str] = ()) -> ItemFinding | None:
+def judge_item(
+    text: str, work: Work, exists: Exists, shared: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> ItemFinding | None:
     """Judge an item by its files; None if it does not ask for the change of a file, so that only the agent's word is left.
 
-    Files that are `shared` with other items prove nothing unless a change has to do with the item's own words.
+    `shared` has the other items that name a file. Then it proves nothing unless a change has to do with the item's own words.
     """
     if not changes_file(text):
         return None
@@ -507,7 +479,7 @@ def judge_item(text: str, work: Work, exists: Exists, shared: Collection[str] = 
     if not written:
         return ItemFinding(is_done=False, reason=f"{named[-1]} was not changed")
     for path in written:
-        doubts = find_doubts(text, "", path, work.written[path], work, exists, is_shared=path in shared)
+        doubts = find_doubts(text, "", path, work.written[path], work, exists, shared.get(path, ()))
         doubt = next((reason for kind, reason in doubts if kind != "words"), "")
         if doubt:
             return ItemFinding(is_done=False, reason=f"{path} was written, but is not verified: {doubt}")

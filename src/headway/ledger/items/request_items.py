@@ -329,7 +329,7 @@ def list_literals(text: str) -> list[str]:
     """List the texts that an item says literally, and that the file must contain afterwards."""
     text = strip_introduction(text[:READ_LIMIT])
     words = read_words(text)
-    found = find_replaced_text(text)[1] or find_marked_text(text, words)
+    found = find_replaced_text(text)[1] or find_marked_text(text, words) or find_setting(text)[1]
     if found:
         return [found]
     is_bare = len(words) > 2 and words[-1].path and words[-2].bare == "into" and not has_change(words)
@@ -354,6 +354,16 @@ def find_replaced_text(text: str) -> tuple[str, str]:
     first = next(n for n in range(origin + 1, by + 1) if words[n].bare not in ("the", *LITERAL_MARKS) or n == by)
     new = strip_marks(text[words[by + 1].start : words[end - 1].end if end else len(text)])
     return strip_marks(text[words[first].start : words[by - 1].end]), new
+
+
+def find_setting(text: str) -> tuple[str, str]:
+    """Find KEY and the whole of it in `set KEY: VALUE in FILE`, also with an equals sign; otherwise nothing."""
+    text = strip_lead_in(strip_introduction(text[:READ_LIMIT]))
+    words = read_words(text)
+    end = next((n for n, word in enumerate(words[:-1]) if word.bare in ("in", "to") and words[n + 1].path), 0)
+    stated = strip_marks(text[words[1].start : words[end - 1].end]) if end > 1 and words[0].bare == "set" else ""
+    key = next((stated.partition(sign)[0] for sign in ":=" if sign in stated), "")
+    return (key.strip(), stated) if key.strip() else ("", "")
 
 
 def find_marked_text(text: str, words: Sequence[Word]) -> str:

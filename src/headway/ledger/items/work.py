@@ -11,6 +11,7 @@ READING_TOOLS: Final = frozenset(("read_file", "list_files", "search_files"))
 WRITING_TOOLS: Final = frozenset(("write_file", "edit_file"))
 PATH_LIMIT: Final = 300  # characters of an argument that may be a path
 NUMBER: Final = re.compile(r"(?<![\w.])-?\d++(?:,\d{3}(?!\d))*+(?:\.\d++)?+(?!\.[A-Za-z])")
+OPERATOR: Final = re.compile(r"[\w)]\s*[-+*/^%]|\w\(")
 WORD: Final = re.compile(r"[^\W\d_]+")
 TOKEN: Final = re.compile(r"\w+")
 Exists = Callable[[str], bool]
@@ -86,9 +87,9 @@ def collect_work(calls: Iterable[MadeCall], changed: Collection[str] = ()) -> Wo
                 written.setdefault(path, "")
                 writes.setdefault(path, []).append(UNKNOWN_WRITE)
             read.update(paths)
-        if call.tool == "calculate":
-            used = frozenset(list_numbers(str(call.arguments.get("expression"))))
-            calculations.append((used, get_field(call.result, "result")))
+        expression = str(call.arguments.get("expression"))
+        if call.tool == "calculate" and OPERATOR.search(expression):
+            calculations.append((frozenset(list_numbers(expression)), get_field(call.result, "result")))
         if call.tool not in WRITING_TOOLS:
             words.update(list_words(call.result))
     return Work(
@@ -132,6 +133,11 @@ def list_argument_paths(call: MadeCall) -> list[str]:
 
 def list_numbers(text: str) -> set[str]:
     return {number.replace(",", "") for number in NUMBER.findall(text)}
+
+
+def list_all_numbers(text: str) -> list[str]:
+    """List the numbers in the order of the text."""
+    return [number.replace(",", "") for number in NUMBER.findall(text)]
 
 
 def list_words(text: str) -> set[str]:
