@@ -50,6 +50,24 @@ def calculated(expression: str, result: int) -> MadeCall:
             'Call edit_file with the path bill.txt, old "heat: 80" and new "heat: 90".',
         ),
         (
+            "In bill.txt set the heat to 90",
+            "edit_file write_file",
+            [MadeCall("read_file", {"path": "bill.txt"}, "rent = 700\nheat = 80\n", succeeded=True)],
+            'Call edit_file with the path bill.txt, old "heat = 80" and new "heat = 90".',
+        ),
+        (
+            "Change heat to 90 in bill.json",
+            "edit_file write_file",
+            [MadeCall("read_file", {"path": "bill.json"}, '{\n  "heat": "80",\n  "rent": 700\n}\n', succeeded=True)],
+            'Call edit_file with the path bill.json, old "\\"heat\\": \\"80\\"," and new "\\"heat\\": \\"90\\",".',
+        ),
+        (
+            "Write the average of 2 and 6 to a.txt",
+            "calculate write_file",
+            [calculated("2 + 6", 8)],
+            "Call calculate with the numbers of the item first, then write its result.",
+        ),
+        (
             TOTAL,
             "calculate write_file",
             [READ_BILL],

@@ -7,6 +7,11 @@ from headway.ledger.items.work import MadeCall, collect_work
 from tests.tables import each_row
 
 READ_MENU = MadeCall("read_file", {"path": "menu.txt"}, "soup\nsalad\npie\n", succeeded=True)
+READ_CONF = MadeCall("read_file", {"path": "app.ini"}, "host = a\nport = 80\n", succeeded=True)
+READ_JSON = MadeCall("read_file", {"path": "app.json"}, '{\n  "port": 80,\n  "host": "a"\n}\n', succeeded=True)
+READ_STAFF = MadeCall("read_file", {"path": "staff.txt"}, "Ann Lee: 41 Mill Lane\nBob Ray: 7 High Street\n", succeeded=True)
+SET_PORT = "In app.ini set the port to 90, so that the line is port = 90"
+ADDRESS = "write the address of Bob Ray in staff.txt to bob.txt"
 
 
 def wrote(path: str, content: str) -> MadeCall:
@@ -67,6 +72,14 @@ def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
     assert judge(pie, without_salad, ["menu.txt"], [soup]) == (False, reason)
 
 
+def test_a_source_that_was_changed_proves_nothing() -> None:
+    item = "Correct a.py so that the tests in b.py pass"
+    read = [MadeCall("read_file", {"path": path}, "assert 1 > 2\n", succeeded=True) for path in ("a.py", "b.py")]
+    assert judge(item, [*read, wrote("a.py", "x = 1")], ["a.py", "b.py"]) == (True, "wrote a.py")
+    reason = "b.py is only to be read, but was changed"
+    assert judge(item, [*read, wrote("a.py", "x = 1"), wrote("b.py", "")], ["a.py", "b.py"]) == (False, reason)
+
+
 @each_row(
     ("item", "path", "content", "calls", "existing", "doubts"),
     [
@@ -111,9 +124,9 @@ def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
         ("Change the price per kilo from 3 to 4 in a.txt", "a.txt", "4", [], ["a.txt"], ["overwritten"]),
         ("Write Best of luck to a.txt", "a.txt", "Best of luck", [], [], []),
         ("Copy the first line of menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], []),
-        ("Write the square of 27 to a.txt", "a.txt", "27", [], [], ["number"]),
+        ("Write the square of 27 to a.txt", "a.txt", "27", [], [], ["echo", "number"]),
         ("Write the square of 27 to a.txt", "a.txt", "54", [], [], ["number"]),
-        ("Write the square of 27 to a.txt", "a.txt", "27", [calculated("27", 27)], [], ["number"]),
+        ("Write the square of 27 to a.txt", "a.txt", "27", [calculated("27", 27)], [], ["echo", "number"]),
         ("Write the square of 27 to a.txt", "a.txt", "729", [], [], []),
         ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "135", [], [], []),
         ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "24", [], [], ["number"]),
@@ -122,9 +135,29 @@ def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
         ("A van drives 450 km with 8 l per 100 km. Write the need to a.txt", "a.txt", "36", [], [], []),
         ("A van needs 8 l per 0 km. Write the need for 450 km to a.txt", "a.txt", "36", [], [], ["number"]),
         ("Subtract 204 from 322 and write the result to a.txt", "a.txt", "-118", [], [], ["number"]),
-        ("set soup: hot in menu.txt", "menu.txt", "soup: hot\nsalad\npie", [READ_MENU], ["menu.txt"], []),
-        ("set soup: hot in menu.txt", "menu.txt", "soup: hot", [READ_MENU], ["menu.txt"], ["lost", "stated"]),
-        ("set soup: hot in menu.txt", "menu.txt", "soup: cold\nsalad\npie", [READ_MENU], ["menu.txt"], ["literal"]),
+        ("set port = 90 in app.ini", "app.ini", "host = a\nport = 90", [READ_CONF], ["app.ini"], []),
+        ("set the port to 90 in app.ini", "app.ini", "host = a\nport = 90", [READ_CONF], ["app.ini"], []),
+        (SET_PORT, "app.ini", "host = a\nport=90", [READ_CONF], ["app.ini"], ["literal"]),
+        (SET_PORT, "app.ini", "port = 90", [READ_CONF], ["app.ini"], ["lost", "stated"]),
+        (SET_PORT, "app.ini", "host = a\nport = 80", [READ_CONF], ["app.ini"], ["literal", "stated"]),
+        (
+            "set the port to 90 in app.ini",
+            "app.ini",
+            '{"host": "a", "port": 90}',
+            [READ_CONF],
+            ["app.ini"],
+            ["lost", "stated", "stated"],
+        ),
+        ("set the port to 90 in app.json", "app.json", '{\n  "port": 90,\n  "host": "a"\n}', [READ_JSON], ["app.json"], []),
+        (ADDRESS, "bob.txt", "7 High Street", [READ_STAFF], ["staff.txt"], []),
+        (ADDRESS, "bob.txt", "Bob Ray: 7 High Street", [READ_STAFF], ["staff.txt"], ["whole"]),
+        ("write the line of Bob Ray in staff.txt to bob.txt", "bob.txt", "Bob Ray: 7 High Street", [READ_STAFF], ["staff.txt"], []),
+        ("Write the name of the planet with the sign Ve to a.txt", "a.txt", "Ve", [], [], ["echo"]),
+        ("Write the larger of 3 and 5 to a.txt", "a.txt", "5", [], [], []),
+        ("9 boxes of 15 kg: write the weight to a.txt", "a.txt", "9 boxes of 15 kg.", [], [], ["echo"]),
+        ("Write the average of 2 and 6 to a.txt", "a.txt", "8", [calculated("2 + 6", 8)], [], ["number"]),
+        ("Write the average of 2 and 6 to a.txt", "a.txt", "4", [calculated("(2 + 6) / 2", 4)], [], []),
+        ("Write the sentence We are open. into a.txt", "a.txt", "We are open", [], [], ["literal"]),
         ("Write the answer to a.txt", "a.txt", "Wrote a.txt.", [], [], ["placeholder"]),
         ("Write hello in a fitting way to a.txt", "a.txt", "hello fitting people", [], [], ["words"]),
     ],

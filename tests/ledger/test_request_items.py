@@ -22,6 +22,16 @@ from tests.tables import each_row
             ("Please write Quiet to hall.txt", "Then write Pull to door.txt"),
         ),
         (
+            "The guests are in list.txt. Write the first one to a.txt. Then write the second one to b.txt.",
+            "The guests are in list.txt.",
+            ("Write the first one to a.txt", "Then write the second one to b.txt"),
+        ),
+        (
+            "Read list.txt. Write the first guest to a.txt. Then write the second guest of list.txt to b.txt.",
+            "",
+            ("Read list.txt. Write the first guest to a.txt", "Then write the second guest of list.txt to b.txt"),
+        ),
+        (
             "Label the boxes: pea into box_1.txt, bean into box_2.txt",
             "Label the boxes",
             ("pea into box_1.txt", "bean into box_2.txt"),

@@ -14,9 +14,8 @@ from headway.ledger.items.doubts import ItemFinding, judge_item
 from headway.ledger.items.request_items import (
     INTRODUCTION_END,
     asks_for_words,
+    concerns_item,
     list_paths,
-    says_how,
-    says_what_to_do,
     split_request,
 )
 from headway.ledger.items.work import Exists, Work
@@ -224,10 +223,10 @@ def to_subject(text: str) -> str:
 
 
 def to_context(introduction: str, text: str) -> str:
-    """Return what an item needs beside its subject: the rest of a long text, or an introduction that says how to do it."""
+    """Return what an item needs beside its subject: the rest of a long text, or an introduction that concerns it."""
     if len(text) > SUBJECT_LIMIT:
         return text
-    return introduction.rstrip(":.") if says_how(introduction) or not says_what_to_do(text) else ""
+    return introduction.rstrip(":.") if concerns_item(introduction, text) else ""
 
 
 def get_item_text(todo: Todo) -> str:

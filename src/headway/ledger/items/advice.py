@@ -8,6 +8,7 @@ from headway.ledger.items.arithmetic import is_arithmetic
 from headway.ledger.items.doubts import (
     CALCULATE_FIRST,
     EXTENDING,
+    find_edit,
     find_stated_json,
     find_stated_line,
     is_calculation_for,
@@ -15,7 +16,6 @@ from headway.ledger.items.doubts import (
 )
 from headway.ledger.items.request_items import (
     changes_file,
-    find_replaced_text,
     find_setting,
     list_literals,
     list_paths,
@@ -57,10 +57,10 @@ def advise_call(item: str, work: Work, calls: Collection[MadeCall], tools: Colle
     results = {result for _, result in list_results(item, work, calls)}
     if not results and "calculate" in tools and needs_calculation(item, work):
         return CALCULATE_FIRST
-    old, new = find_edit(item, path, work)
+    old, new = find_edit(item, work.contents.get(path, ""))
     if "edit_file" in tools and (old or needs_existing(item, path)):
         return f"Call edit_file with the path {path}" + (f", old {quote(old)} and new {quote(new)}." if old else ".")
-    if EXTENDING.search(item) and path in work.contents:
+    if (EXTENDING.search(item) or find_setting(item)) and path in work.contents:
         return f"Call write_file with the path {path} and its whole new content."
     result = results.pop() if len(results) == 1 else ""
     content = find_stated_json(item, path) or next(iter(list_literals(item)), "") or find_stated_line(item, path, work) or result
@@ -72,16 +72,6 @@ def needs_calculation(item: str, work: Work) -> bool:
     texts = [strip_introduction(item), *(work.contents.get(source, "") for source in list_sources(item))]
     numbers = sum(len(list_all_numbers(text)) for text in texts)
     return wants_calculation(texts[0]) and numbers > 1 and is_arithmetic(item) and not list_literals(item)
-
-
-def find_edit(item: str, path: str, work: Work) -> tuple[str, str]:
-    """Return the text that an item wants to replace in a file, and the new one, as far as its words say both."""
-    old, new = find_replaced_text(item)
-    if old:
-        return old, new
-    key, setting = find_setting(item)
-    lines = [line.strip() for line in work.contents.get(path, "").splitlines() if key and line.strip().startswith(key)]
-    return (lines[0], setting) if len(lines) == 1 else ("", "")
 
 
 def quote(text: str) -> str:

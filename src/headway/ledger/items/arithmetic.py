@@ -12,10 +12,12 @@ OPERANDS: Final = 40  # numbers that are combined
 TEXT_LIMIT: Final = 2_000  # characters of a text with numbers
 PRECISION: Final = 1e-4
 RATE: Final = r"\d \w+ (?:of|at) (?:\w+ )?\d|\beach\b|\bper\b"  # as in `12 boxes of 7 kg`
+FUNCTION: Final = re.compile(r"[a-z]\(")
 
 
 class Operation(NamedTuple):
     words: re.Pattern[str]
+    signs: str  # of which an expression needs one
     calculate: Callable[[Sequence[float]], float]  # with the numbers in the order of the text
     is_single: bool = False  # it has one operand
 
@@ -25,45 +27,53 @@ def divide(number: float, by: float) -> float:
 
 
 OPERATIONS: Final = (
-    Operation(re.compile(r"\badd\b|\bsum\b|\bplus\b|\baltogether\b"), sum),
-    Operation(re.compile(rf"^(?!.*(?:{RATE})).*\btotal\b"), sum),
-    Operation(re.compile(rf"{RATE}|\bmultipl|\bproduct\b|\btimes\b|\barea\b|\bwages?\b|\d\s*[*×]\s*\d"), prod),
-    Operation(re.compile(r"\bminus\b|\bdifference\b|\bless\b|\bremain|\bleft\b"), lambda numbers: 2 * numbers[0] - sum(numbers)),
-    Operation(re.compile(r"\bsubtract\b"), lambda numbers: numbers[1] - numbers[0]),
-    Operation(re.compile(r"\bdivid|\bquotient\b|\bper\b"), lambda numbers: divide(numbers[0], numbers[1])),
-    Operation(re.compile(r"\baverage\b|\bmean\b"), lambda numbers: sum(numbers) / len(numbers)),
-    # 7 litres per 100 km, 250 km, and the other way round
-    Operation(re.compile(r"\bper \d"), lambda numbers: divide(numbers[0] * numbers[-1], numbers[1])),
-    Operation(re.compile(r"\bper \d"), lambda numbers: divide(numbers[0] * numbers[1], numbers[-1])),
-    Operation(re.compile(r"%|\bper ?cent"), lambda numbers: numbers[0] * numbers[1] / 100),
-    Operation(re.compile(r"\baround\b|\bperimeter\b|\bfence\b"), lambda numbers: 2 * (numbers[0] + numbers[1])),
+    Operation(re.compile(r"\badd\b|\bsum\b|\bplus\b|\baltogether\b"), "+", sum),
+    Operation(re.compile(rf"^(?!.*(?:{RATE})).*\btotal\b"), "+*", sum),
+    Operation(re.compile(rf"{RATE}|\bmultipl|\bproduct\b|\btimes\b|\barea\b|\bwages?\b|\d\s*[*×]\s*\d"), "*", prod),
     Operation(
-        re.compile(r"\b(?:hours?|minutes?) (?:and )?\d+ (?:minutes?|seconds?)\b"), lambda numbers: numbers[0] * 60 + numbers[1]
+        re.compile(r"\bminus\b|\bdifference\b|\bless\b|\bremain|\bleft\b"), "-", lambda numbers: 2 * numbers[0] - sum(numbers)
     ),
-    Operation(re.compile(r"\bsquares?\b"), lambda numbers: numbers[0] ** 2, is_single=True),
-    Operation(re.compile(r"\bdouble\b|\btwice\b"), lambda numbers: numbers[0] * 2, is_single=True),
-    Operation(re.compile(r"\bhalf\b|\bhalves\b"), lambda numbers: numbers[0] / 2, is_single=True),
+    Operation(re.compile(r"\bsubtract\b"), "-", lambda numbers: numbers[1] - numbers[0]),
+    Operation(re.compile(r"\bdivid|\bquotient\b|\bper\b"), "/", lambda numbers: divide(numbers[0], numbers[1])),
+    Operation(re.compile(r"\baverage\b|\bmean\b"), "/", lambda numbers: sum(numbers) / len(numbers)),
+    # 7 litres per 100 km, 250 km, and the other way round
+    Operation(re.compile(r"\b(?:per|for|every) \d"), "*/", lambda numbers: divide(numbers[0] * numbers[-1], numbers[1])),
+    Operation(re.compile(r"\b(?:per|for|every) \d"), "*/", lambda numbers: divide(numbers[0] * numbers[1], numbers[-1])),
+    Operation(re.compile(r"%|\bper ?cent"), "*/", lambda numbers: numbers[0] * numbers[1] / 100),
+    Operation(re.compile(r"\baround\b|\bperimeter\b|\bfence\b"), "*+", lambda numbers: 2 * (numbers[0] + numbers[1])),
+    Operation(
+        re.compile(r"\b(?:hours?|minutes?) (?:and )?\d+ (?:minutes?|seconds?)\b"),
+        "*+",
+        lambda numbers: numbers[0] * 60 + numbers[1],
+    ),
+    Operation(re.compile(r"\bsquares?\b"), "*", lambda numbers: numbers[0] ** 2, is_single=True),
+    Operation(re.compile(r"\bdouble\b|\btwice\b"), "*+", lambda numbers: numbers[0] * 2, is_single=True),
+    Operation(re.compile(r"\bhalf\b|\bhalves\b"), "/*", lambda numbers: numbers[0] / 2, is_single=True),
 )
 
 
-def list_operations(item: str) -> Sequence[Operation]:
-    """List the operations that the item's own words mean, or its introduction's; all of them where no word says it."""
-    for text in (strip_introduction(item), item):
-        if named := [operation for operation in OPERATIONS if operation.words.search(text[:TEXT_LIMIT].lower())]:
-            return named
-    return OPERATIONS
+def list_named(text: str) -> list[Operation]:
+    """List the operations that the words of a text mean."""
+    return [operation for operation in OPERATIONS if operation.words.search(text[:TEXT_LIMIT].lower())]
 
 
 def is_arithmetic(item: str) -> bool:
     """Whether an item's own words name an operation."""
-    text = strip_introduction(item)[:TEXT_LIMIT].lower()
-    return any(operation.words.search(text) for operation in OPERATIONS)
+    return bool(list_named(strip_introduction(item)))
+
+
+def has_sign_for(item: str, expression: str) -> bool:
+    """Whether an expression may be the calculation that the item's own words name: no sum where they say `average`."""
+    named = list_named(strip_introduction(item))
+    signs = {sign for operation in named for sign in operation.signs}
+    return not named or bool(FUNCTION.search(expression)) or not signs.isdisjoint(expression)
 
 
 def can_derive(item: str, number: str, text: str) -> bool:
-    """Whether a number follows from those of a text as the item means it."""
+    """Whether a number follows from those of a text as the item, or else its introduction, means it; without words, in any way."""
     operands = [float(operand) for operand in list_all_numbers(text[:TEXT_LIMIT])]
     if not 0 < len(operands) <= OPERANDS or len(text) > TEXT_LIMIT:
         return False
-    fitting = [operation for operation in list_operations(item) if operation.is_single == (len(operands) == 1)]
+    meant = list_named(strip_introduction(item)) or list_named(item) or OPERATIONS
+    fitting = [operation for operation in meant if operation.is_single == (len(operands) == 1)]
     return any(isclose(float(number), operation.calculate(operands), rel_tol=PRECISION) for operation in fitting)

@@ -9,8 +9,9 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.ledger.items.arithmetic import can_derive
+from headway.ledger.items.arithmetic import can_derive, has_sign_for
 from headway.ledger.items.request_items import (
+    LITERAL_WORDS,
     changes_file,
     find_replaced_text,
     find_setting,
@@ -21,6 +22,7 @@ from headway.ledger.items.request_items import (
     normalise,
     read_words,
     strip_introduction,
+    strip_quotes,
     to_words,
 )
 from headway.ledger.items.work import (
@@ -107,10 +109,12 @@ def find_replacement_doubts(item: str, path: str, text: str, work: Work, others:
     original = work.originals.get(path, "")
     if not original or list_paths(item) != [path]:
         return
-    old, new = find_replaced_text(item)
+    old, new = find_edit(item, original)
     before = count_occurrences(old, original) if old and not count_occurrences(old, new) else 0
     if before and count_occurrences(old, text) >= before:
         yield f"{old} is still in {path}. Replace it by {new}."
+    elif find_setting(item) and new and to_plain_line(new) not in map(to_plain_line, text.splitlines()):
+        yield f"{path} must have the line: {new}"
     if loses_lines([item, *others], original, text):
         yield f"Lines that were in {path} are missing."
 
@@ -123,9 +127,43 @@ def count_occurrences(words: str, text: str) -> int:
 
 def loses_lines(items: Sequence[str], before: str, after: str) -> bool:
     """Whether the replacements that all these items ask for took other lines from a text."""
-    replaced = [find_replaced_text(item)[0] or find_setting(item)[0] for item in items]
+    replaced = [find_edit(item, before)[0] for item in items]
     kept = {line.strip() for line in before.splitlines() if not any(old in line for old in replaced)}
     return all(replaced) and not kept <= {line.strip() for line in after.splitlines()}
+
+
+def find_edit(item: str, text: str) -> tuple[str, str]:
+    """Return the text that an item wants to replace in a file, and the new one, as far as its words say both."""
+    setting = find_setting(item)
+    key, value = (setting.key, setting.value) if setting else find_replaced_text(item)
+    lines = [line.strip() for line in text.splitlines() if key and is_line_of(key, line)]
+    if len(lines) == 1:
+        return lines[0], (setting.line if setting else "") or put_value(lines[0], value)
+    return ("", "") if setting else (key, value)
+
+
+def is_line_of(key: str, line: str) -> bool:
+    """Whether a line begins with a key and a colon or an equals sign."""
+    start, sign, _ = split_setting(line)
+    return bool(sign) and start.strip(" \"'") == key.strip("\"'")
+
+
+def split_setting(line: str) -> tuple[str, str, str]:
+    sign = min((sign for sign in ":=" if sign in line), key=line.index, default="")
+    return line.partition(sign) if sign else (line, "", "")
+
+
+def put_value(line: str, value: str) -> str:
+    """Put another value into a line such as `port = 80` or `"port": "80",`."""
+    start, sign, rest = split_setting(line)
+    old = rest.strip().removesuffix(",")
+    mark = old[:1] if old[:1] in ("'", '"') and not value.startswith(old[:1]) else ""
+    space = rest[: len(rest) - len(rest.lstrip())]
+    return f"{start}{sign}{space}{mark}{value}{mark}{',' if rest.rstrip().endswith(',') else ''}"
+
+
+def to_plain_line(line: str) -> str:
+    return "".join(line.split()).strip("\"',")
 
 
 def find_lookup_doubts(item: str, path: str, text: str, work: Work) -> Iterator[str]:
@@ -192,6 +230,12 @@ PLACEHOLDER: Final = re.compile(
 )
 FILLERS: Final = to_words("done ok okay todo tbd n/a null undefined unknown example placeholder content text")
 OPENINGS: Final = ("sure,", "sure!", "certainly", "of course", "here is", "here are", "here's")
+SEPARATOR: Final = re.compile(r"[,;:=|\t]")
+ENTRY: Final = re.compile(r"\b(?:lines?|rows?|entry|entries|records?|all|both|whole|copy|append|add|sort)\b")
+# Words with which a given word may itself be the answer, as in `the larger of 3 and 5`
+CHOOSING: Final = re.compile(
+    r"\b(?:first|last|second|third|middle|only|\w{2,}er|\w{2,}est|which|most|least|best|word|words|letter)\b"
+)
 COPYING: Final = re.compile(
     r"\b(?:copy|duplicate|whole|all|entire|everything|text of|content of|contents of|append|sort)\b", re.IGNORECASE
 )
@@ -275,7 +319,7 @@ def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[
     words = list_words(original)
     has_few_words = len(words & list_words(content)) < len(words) // 2
     is_cut = loses_lines([item], work.current.get(path, ""), content)  # also what other items changed before
-    is_edited = needs_existing(item, path) or bool(find_setting(item)[0])
+    is_edited = needs_existing(item, path) or find_setting(item) is not None
     if (EXTENDING.search(item) and not has_all_lines) or (is_edited and (has_few_words or is_cut)):
         yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
     source = find_copied(item) if path not in list_sources(item) else ""
@@ -294,10 +338,10 @@ def find_copied(item: str) -> str:
 
 def find_literal_doubt(item: str, path: str, content: str, literals: list[str], *, is_whole: bool, may_end: bool) -> str:
     """Return what a text lacks of the texts that the item says literally. `may_end`: it is all of the file, and of one item."""
-    is_added = bool(EXTENDING.search(item)) or needs_existing(item, path) or bool(find_setting(item)[0])
+    is_added = bool(EXTENDING.search(item)) or needs_existing(item, path) or find_setting(item) is not None
     is_line = bool(ADDED_LINE.search(item))
     if is_whole and len(literals) == 1 and not is_added:
-        is_right = strip_marks(content) == strip_marks(literals[0])
+        is_right = literals[0] in (strip_marks(content), strip_quotes(to_one_line(content)), to_one_line(content).strip())
     elif is_line:
         lines = [line.strip() for line in content.splitlines() if line.strip()]
         is_last = may_end and bool(AT_END.search(item))
@@ -326,10 +370,7 @@ def find_text_doubts(
         yield "echo", "That is only the name of the file. Write the text that was asked for."
     if is_whole and ONE_WORD.search(item) and len(content.split()) > 1:
         yield "echo", "Write a single word."
-    copied = next(
-        (source for source, text in work.contents.items() if len(text.split("\n")) > 2 and text.strip() == content.strip()), ""
-    )
-    if copied and copied in list_paths(item) and not COPYING.search(item):
+    if is_whole and not literals and (copied := find_whole_entry(item, content, work)):
         yield "whole", f"That is all of {copied}. Write only the part that was asked for."
     is_lone_number = len(list_numbers(item)) > 1 and NUMBER.fullmatch(content.strip())
     is_given = set(list_all_numbers(content)) <= list_numbers(item) and (SETTING.search(item) or not wants_calculation(item))
@@ -352,7 +393,38 @@ def repeats_request(item: str, content: str) -> bool:
     words = " ".join(content.lower().removeprefix("the ").split()).strip(MARKS)
     own_words = " ".join(strip_introduction(item).lower().split()).strip(MARKS)
     has_request = own_words.count(" ") >= 3 and own_words in words
-    return has_request or (words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} ")
+    is_premise = words in (own_words.partition(":")[0], own_words.partition(":")[0].removeprefix("the ")) and ":" in own_words
+    noun, given = find_description(own_words)
+    is_given = f" {words} " in f" {given} " and not CHOOSING.search(f"{noun} {given}")
+    return (
+        has_request
+        or is_premise
+        or is_given
+        or (words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} ")
+    )
+
+
+def find_description(own_words: str) -> tuple[str, str]:
+    """Find `name` and `seat 2` in `write the name of seat 2 to FILE`: what is wanted, and what is given for it."""
+    words = own_words.split()[:LITERAL_WORDS]
+    start = words.index("the") + 1 if "the" in words else len(words)
+    joint = next((n for n in range(start + 1, min(start + 4, len(words) - 2)) if words[n] in ("of", "with", "for")), 0)
+    is_written = joint and words[-2] in ("to", "into", "in")
+    return (" ".join(words[start:joint]), " ".join(words[joint + 1 : -2])) if is_written else ("", "")
+
+
+def find_whole_entry(item: str, content: str, work: Work) -> str:
+    """Return what was copied as a whole though a part of it was meant: a source, or a line with another part the item names."""
+    entry = content.strip()
+    texts = {source: work.contents[source] for source in list_paths(item) if source in work.contents}
+    source = next((source for source, text in texts.items() if text.count("\n") > 1 and text.strip() == entry), "")
+    if source and not COPYING.search(item):
+        return source
+    parts = [part.strip().lower() for part in SEPARATOR.split(entry)]
+    own_words = " ".join(strip_introduction(item).lower().split())
+    is_part_wanted = len(parts) > 1 and not ENTRY.search(own_words) and any(len(part) > 1 and part in own_words for part in parts)
+    is_line = any(entry in map(str.strip, text.splitlines()) for text in texts.values())
+    return f"the line {entry}" if is_line and is_part_wanted else ""
 
 
 def wants_calculation(item: str) -> bool:
@@ -365,8 +437,9 @@ def is_calculation_for(item: str, call: MadeCall, work: Work) -> bool:
     if call.tool != "calculate" or not call.succeeded:
         return False
     texts = [work.contents.get(path, "") for path in list_sources(item)] if wants_calculation(item) else []
-    used, named = list_numbers(str(call.arguments.get("expression"))), list_numbers(item).union(*map(list_numbers, texts))
-    return used <= named | CONSTANTS and not used.isdisjoint(named)
+    expression = str(call.arguments.get("expression"))
+    used, named = list_numbers(expression), list_numbers(item).union(*map(list_numbers, texts))
+    return used <= named | CONSTANTS and not used.isdisjoint(named) and has_sign_for(item, expression)
 
 
 def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:
@@ -385,10 +458,11 @@ def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Do
     for number in found:
         is_calculated = any(
             strip_zeros(result) == strip_zeros(number)
-            and used <= given | CONSTANTS
+            and has_sign_for(item, expression)
+            and (used := list_numbers(expression)) <= given | CONSTANTS
             and len(used - given) <= 1
             and len(used & operands) >= min(2, len(operands))
-            for used, result in work.calculations
+            for expression, result in work.calculations
         )
         is_stated = any(is_stated_number(item, number, text) for text in texts)
         if not (
@@ -478,6 +552,9 @@ def judge_item(
     written = [path for path in named if path in work.written and (path not in shared or is_related(text, work.writes[path]))]
     if not written:
         return ItemFinding(is_done=False, reason=f"{named[-1]} was not changed")
+    changed = [path for path in list_sources(text) if path in written and path in work.originals and path not in shared]
+    if changed:
+        return ItemFinding(is_done=False, reason=f"{changed[0]} is only to be read, but was changed")
     for path in written:
         doubts = find_doubts(text, "", path, work.written[path], work, exists, shared.get(path, ()))
         doubt = next((reason for kind, reason in doubts if kind != "words"), "")

@@ -60,6 +60,8 @@ RESULT_WORDS: Final = to_words("total sum result")
 REFERRING_WORDS: Final = to_words("it its them their these those this that both above previous same result results earlier other")
 # A word before "that" which does not make it a relative pronoun, as in `the season that follows`
 BEFORE_PRONOUN: Final = to_words("write copy put add save move append of from with to into in on and by than use do after before")
+STATED_SUBJECTS: Final = to_words("the there this these our my we i a an all each every it its")
+STATING_WORDS: Final = to_words("is are was were has have holds contains lists shows says stands stand")
 REFERRING_RANGE: Final = 25  # characters at the beginning
 
 
@@ -68,6 +70,14 @@ class Word(NamedTuple):
     end: int
     bare: str  # without marks, in small letters
     path: str  # the file that it names
+
+
+class LineSetting(NamedTuple):
+    """What `set KEY to VALUE in FILE` asks for."""
+
+    key: str
+    value: str
+    line: str  # the whole line, if the request says it
 
 
 class RequestItems(NamedTuple):
@@ -136,7 +146,7 @@ def read_list_item(line: str) -> str:
 def split_sentences(text: str) -> RequestItems | None:
     """Split where each sentence asks for a change of a file. A sentence that does not belongs to the next one that does.
 
-    Sentences that come first and name no file introduce all items.
+    Sentences that come first and name no file, or say only what a file has, introduce all items.
     """
     words = read_words(text)
     ends = [
@@ -145,9 +155,16 @@ def split_sentences(text: str) -> RequestItems | None:
         if (text[word.end - 1] in ".!?" and text[following.start].isupper()) or "\n\n" in text[word.end : following.start]
     ]
     sentences = cut(text, ends)
-    first = next((number for number, sentence in enumerate(sentences) if list_paths(sentence)), 0)
+    first = next((number for number, sentence in enumerate(sentences) if list_paths(sentence) and not is_statement(sentence)), 0)
     items = join_pieces(sentences[first:])
     return RequestItems(" ".join(sentences[:first]), items) if len(items) > 1 else None
+
+
+def is_statement(sentence: str) -> bool:
+    """Whether a sentence only says something about a file, as `The prices are in shop.txt.` does."""
+    words = read_words(sentence)
+    has_subject = words[0].bare in STATED_SUBJECTS or bool(words[0].path)
+    return has_subject and any(word.bare in STATING_WORDS for word in words) and not changes_file(sentence)
 
 
 def split_clauses(text: str) -> RequestItems | None:
@@ -288,14 +305,11 @@ def needs_existing(text: str, path: str) -> bool:
     return list_paths(text) == [path] and any(word.bare in EDITING_WORDS for word in read_words(text))
 
 
-def says_how(introduction: str) -> bool:
-    """Whether an introduction restricts the items, such as `Write one word into each file`."""
-    return any(word.bare in RESTRICTING_WORDS for word in read_words(introduction))
-
-
-def says_what_to_do(text: str) -> bool:
-    """Whether an item has a verb, so that it can be understood without the introduction."""
-    return has_change(read_words(text))
+def concerns_item(introduction: str, item: str) -> bool:
+    """Whether an item needs its introduction: for a file, a restriction such as `Write one word into each file`, or a verb."""
+    has_file = not set(list_paths(introduction)) <= set(list_paths(item))
+    restricts = any(word.bare in RESTRICTING_WORDS for word in read_words(introduction))
+    return has_file or restricts or not has_change(read_words(item))
 
 
 def strip_introduction(text: str) -> str:
@@ -329,7 +343,8 @@ def list_literals(text: str) -> list[str]:
     """List the texts that an item says literally, and that the file must contain afterwards."""
     text = strip_introduction(text[:READ_LIMIT])
     words = read_words(text)
-    found = find_replaced_text(text)[1] or find_marked_text(text, words) or find_setting(text)[1]
+    setting = find_setting(text)
+    found = find_replaced_text(text)[1] or (setting and (setting.line or setting.value)) or find_marked_text(text, words)
     if found:
         return [found]
     is_bare = len(words) > 2 and words[-1].path and words[-2].bare == "into" and not has_change(words)
@@ -356,14 +371,30 @@ def find_replaced_text(text: str) -> tuple[str, str]:
     return strip_marks(text[words[first].start : words[by - 1].end]), new
 
 
-def find_setting(text: str) -> tuple[str, str]:
-    """Find KEY and the whole of it in `set KEY: VALUE in FILE`, also with an equals sign; otherwise nothing."""
+def find_setting(text: str) -> LineSetting | None:
+    """Find `set KEY: VALUE in FILE`, also with an equals sign, `set KEY to VALUE in FILE`, and both after `in FILE`."""
     text = strip_lead_in(strip_introduction(text[:READ_LIMIT]))
     words = read_words(text)
-    end = next((n for n, word in enumerate(words[:-1]) if word.bare in ("in", "to") and words[n + 1].path), 0)
-    stated = strip_marks(text[words[1].start : words[end - 1].end]) if end > 1 and words[0].bare == "set" else ""
-    key = next((stated.partition(sign)[0] for sign in ":=" if sign in stated), "")
-    return (key.strip(), stated) if key.strip() else ("", "")
+    is_after = len(words) > 3 and words[0].bare == "in" and bool(words[1].path)
+    verb = 2 if is_after else 0
+    if len(words) < verb + 3 or words[verb].bare != "set":
+        return None
+    end = next((n for n, word in enumerate(words[:-1]) if n > verb + 1 and word.bare == "in" and words[n + 1].path), len(words))
+    end = next((n for n in range(verb + 2, end) if text[words[n - 1].end : words[n].start].startswith(",")), end)
+    if end == len(words) and not is_after:
+        return None
+    start = verb + 2 if words[verb + 1].bare == "the" else verb + 1
+    stated = text[words[start].start : words[end - 1].end]
+    *others, by = [0, *(n for n in range(start + 1, end - 1) if words[n].bare == "to")]
+    if len(others) > 1:
+        return None  # several settings
+    if by:
+        key, value = text[words[start].start : words[by - 1].end], text[words[by + 1].start : words[end - 1].end]
+        line = text.partition("the line is ")[2] or text.partition("the line says ")[2]
+        return LineSetting(strip_marks(key), strip_marks(value), strip_marks(line))
+    sign = next((sign for sign in ":=" if sign in stated.rstrip(":=")), "")
+    key, _, value = stated.partition(sign) if sign else ("", "", "")
+    return LineSetting(key.strip(), strip_marks(value), strip_marks(stated)) if key.strip() else None
 
 
 def find_marked_text(text: str, words: Sequence[Word]) -> str:
@@ -374,10 +405,14 @@ def find_marked_text(text: str, words: Sequence[Word]) -> str:
             continue
         for end in range(n + 2, min(n + LITERAL_WORDS, len(words) - 1)):
             if words[end].bare in ("to", "into", "in") and words[end + 1].path:
-                return strip_marks(text[words[n + 1].start : words[end - 1].end])
+                return strip_quotes(text[words[n + 1].start : words[end - 1].end])  # its full stop belongs to it
     return ""
+
+
+def strip_quotes(text: str) -> str:
+    return text.strip().strip("\"'`“”")
 
 
 def strip_marks(text: str) -> str:
     """Remove quotation marks around a text, and a full stop behind it."""
-    return text.strip().strip("\"'`“”").removesuffix(".")
+    return strip_quotes(text).removesuffix(".")

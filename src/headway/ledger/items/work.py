@@ -44,7 +44,7 @@ class Work(NamedTuple):
     failed: Mapping[str, str]  # by path: why the last call for it failed
     contents: Mapping[str, str]  # by path: the text of a file as it was last read
     originals: Mapping[str, str]  # the same before the run changed it
-    calculations: tuple[tuple[frozenset[str], str], ...]  # the numbers of each expression, and its result
+    calculations: tuple[tuple[str, str], ...]  # each expression, and its result
     words: frozenset[str]  # of the results
 
 
@@ -61,7 +61,7 @@ def collect_work(calls: Iterable[MadeCall], changed: Collection[str] = ()) -> Wo
     failed: dict[str, str] = {}
     contents: dict[str, str] = {}
     originals: dict[str, str] = {}
-    calculations: list[tuple[frozenset[str], str]] = []
+    calculations: list[tuple[str, str]] = []
     words: set[str] = set()
     for call in calls:
         paths = list_argument_paths(call)
@@ -89,7 +89,7 @@ def collect_work(calls: Iterable[MadeCall], changed: Collection[str] = ()) -> Wo
             read.update(paths)
         expression = str(call.arguments.get("expression"))
         if call.tool == "calculate" and OPERATOR.search(expression):
-            calculations.append((frozenset(list_numbers(expression)), get_field(call.result, "result")))
+            calculations.append((expression, get_field(call.result, "result")))
         if call.tool not in WRITING_TOOLS:
             words.update(list_words(call.result))
     return Work(
