@@ -123,14 +123,21 @@ def build_twin(source: str, name: str) -> str:
     body = "\n\n".join((*aliases, *classes))
     used = set(re.findall(r"\w+", body))
     imports = [text for node in module.body if isinstance(node, ast.ImportFrom) if (text := keep_used(node, used))]
+    typed = [text for node in module.body if isinstance(node, ast.If) for text in keep_typed(node, used)]
     own = f"from headway.library.namespaces import {name}\nfrom headway.library.loop_runner import LoopRunner\n"
     head = f'"""Methods without `await`. Written by hatch_build.py from namespaces/{name}.py."""\n\n'
-    return head + "\n".join(imports) + "\n" + own + "\n\n" + body + "\n"
+    return head + "\n".join(imports) + "\n" + own + "\n".join(typed) + "\n\n" + body + "\n"
 
 
 def keep_used(node: ast.ImportFrom, used: set[str]) -> str:
     names = [alias for alias in node.names if (alias.asname or alias.name) in used]
     return ast.unparse(ast.ImportFrom(node.module, names, node.level)) if names else ""
+
+
+def keep_typed(node: ast.If, used: set[str]) -> list[str]:
+    """Return the imports for type checkers."""
+    kept = [text for part in node.body if isinstance(part, ast.ImportFrom) if (text := keep_used(part, used))]
+    return ["from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:", *(f"    {text}" for text in kept)] if kept else []
 
 
 def build_class(node: ast.ClassDef, module: str) -> str:

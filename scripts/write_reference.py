@@ -1,4 +1,4 @@
-"""Write docs/reference and the tables of docs/settings.md from the code: commands, routes and settings.
+"""Write docs/reference and the tables of docs/settings.md from the code: commands, routes, events and settings.
 
     make docs
 
@@ -9,7 +9,7 @@ docs/reference is not committed; tests/test_documents.py fails when the tables o
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +23,7 @@ from headway.settings.declarations import GROUPS, Setting
 from headway.surfaces.cli.context import build_shared_flags
 from headway.surfaces.cli.main import headway
 from headway.surfaces.http.app import list_routes
+from headway.surfaces.http.event_schemas import list_events
 from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_STATUSES, build_openapi
 from headway.surfaces.http.problems import STATUS_TITLES
 
@@ -40,6 +41,7 @@ def documents() -> dict[str, str]:
     return {
         "reference/cli.md": cli_page(),
         "reference/http.md": http_page(api),
+        "reference/events.md": events_page(api),
         "reference/modules.md": modules_page(),
         "settings.md": settings_page(),
         "reference/openapi.json": json.dumps(api, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
@@ -184,6 +186,44 @@ def named(name: str, *, required: bool) -> str:
 
 def told(codes: tuple[int, ...]) -> str:
     return ", ".join(f"{code} {STATUS_TITLES[code].lower()}" for code in sorted(codes))
+
+
+# Events
+
+
+def events_page(api: dict[str, Any]) -> str:
+    parts = [
+        MADE,
+        "# Every event",
+        "The data of each event of the [streams](../http.md#live-events), of webhooks and of `headway.events.follow`. A field\n"
+        "with `?` can be missing. [openapi.json](openapi.json) has the types with a capital.",
+    ]
+    for event in list_events():
+        schema = api["components"]["schemas"][event.data.__name__]
+        rows = [describe_field(name, field, schema.get("required", ())) for name, field in schema["properties"].items()]
+        table = ["\n".join(["| field | type | meaning |", "|---|---|---|", *rows])] if rows else ["It has no data."]
+        parts += [f"## {event.kind}", event.meaning, *table]
+    return "\n\n".join(parts) + "\n"
+
+
+def describe_field(name: str, field: dict[str, Any], required: Sequence[str]) -> str:
+    """Return the row of a field in the table of an event."""
+    mark = "" if name in required else "?"
+    return f"| `{name}{mark}` | {spell_type(field)} | {field.get('description', '')} |"
+
+
+def spell_type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rpartition('/')[2]}`"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(spell_type(option) for option in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"a list of {spell_type(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"an object of {spell_type(schema['additionalProperties'])}"
+    return str(schema.get("type", "any JSON"))
 
 
 # Modules

@@ -4,9 +4,10 @@ import atexit
 import gc
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -21,6 +22,7 @@ from xdist.scheduler import LoadScopeScheduling
 import hatch_build
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
+from tests.event_log import find_undeclared
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.warm_start import build_command
 from tests.wheel_installs import Release, build_release
@@ -39,6 +41,8 @@ if IN_MEMORY:
 # Which folders are trusted is recorded per user: tests must not write into the developer's own records.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_MEMORY if IN_MEMORY else None)
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+SELECT_EVENTS = "SELECT kind, data FROM events"
 
 # The tests of a group run on one worker, because they share servers or import libraries that take seconds to load.
 SHARING_FILES = {
@@ -268,12 +272,14 @@ def sweeping_connection(postgres_server: str, swept_postgres_url: str) -> Iterat
 def postgres_url(swept_postgres_url: str, sweeping_connection: psycopg.Connection[Any]) -> Iterator[str]:
     """A migrated database without rows."""
     yield swept_postgres_url
+    undeclared = find_undeclared(sweeping_connection.execute(SELECT_EVENTS))
     sweeping_connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     # To ask which tables have rows takes a third of the time of a DELETE in each of them.
     filled = sweeping_connection.execute(build_table_query(sweeping_connection)).fetchall()
     sweeping_connection.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in filled).encode())
+    assert undeclared == []
 
 
 @cache
@@ -337,10 +343,13 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def sqlite_url(new_sqlite_url: str, empty_ledger: Path) -> str:
+def sqlite_url(new_sqlite_url: str, empty_ledger: Path) -> Iterator[str]:
     """A migrated database without rows."""
-    shutil.copy(empty_ledger, new_sqlite_url.removeprefix("sqlite:///"))
-    return new_sqlite_url
+    path = new_sqlite_url.removeprefix("sqlite:///")
+    shutil.copy(empty_ledger, path)
+    yield new_sqlite_url
+    with closing(sqlite3.connect(path)) as connection:
+        assert find_undeclared(connection.execute(SELECT_EVENTS)) == []
 
 
 @pytest.fixture

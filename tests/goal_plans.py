@@ -96,7 +96,7 @@ def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is don
     current = get_sub_goal(tx, goal, sub_goal_id)
     if current.status == "pending":
         current = start(tx, goal, sub_goal_id)
-    result = {"status": "failed" if error else "completed", "summary": summary, "error": error}
+    result = {"status": "failed" if error else "completed", "summary": summary, "data": None, "error": error}
     return sub_goals.end_sub_goal(tx, current, get_main_run(tx, goal), result)
 
 

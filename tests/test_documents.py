@@ -116,11 +116,13 @@ def test_the_tables_of_settings_are_up_to_date() -> None:
 
 def test_the_generated_reference_is_complete_and_its_links_lead_somewhere() -> None:
     documents = build_reference()
-    for name in ("cli.md", "http.md", "openapi.json", "modules.md"):
+    names = ("cli.md", "events.md", "http.md", "openapi.json", "modules.md")
+    for name in names:
         assert f"`{name}`" in read_page(DOCS / "reference.md")
-    assert {*documents} == {"settings.md", *(f"reference/{name}" for name in ("cli.md", "http.md", "openapi.json", "modules.md"))}
+    assert {*documents} == {"settings.md", *(f"reference/{name}" for name in names)}
     assert "## headway todo" in documents["reference/cli.md"]
     assert "| `GET /v1/todos` |" in documents["reference/http.md"]
+    assert "| `change` | `RowChange` |" in documents["reference/events.md"]
     assert "| `storage/migrate` | Migrations: numbered files" in documents["reference/modules.md"]
     generated = {str(DOCS / name) for name in documents}
     broken = [

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headway.library.remote import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
     from headway.process.assembly import Headway
+    from headway.values.events import TypedEvent
     from headway.values.files import File, FileVersion
     from headway.values.goals import AgentResult, Goal, JournalEntry, SubGoal
     from headway.values.operators import (
@@ -106,6 +107,7 @@ __all__ = [
     "TurnReport",
     "TurnRunning",
     "TurnStream",
+    "TypedEvent",
     "Unauthorized",
     "UntrustedFolder",
     "Usage",
@@ -124,6 +126,7 @@ __all__ = [
 MODULES = ("checks", "sync")
 VALUES = "headway.values"
 HOMES = {
+    "TypedEvent": f"{VALUES}.events",
     "Client": "headway.library.client",
     "ForkRequest": "headway.actions.inspection.forks",
     "Execution": "headway.agents.tools.execution",

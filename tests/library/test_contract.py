@@ -466,6 +466,7 @@ def test_events_are_replayed_filtered_and_followed(variant: Variant) -> None:
         conversation = await headway.conversations.add(key="elsewhere")
         seen = []
         async for event in headway.events.follow(kinds="todo_changed", after=0):
+            assert event.kind == "todo_changed"
             seen.append((event.data["change"], event.data["todo"]["subject"]))
             if len(seen) == 2:
                 await headway.todos.complete(two.id)  # after the replay come new events
@@ -480,8 +481,8 @@ def test_events_are_replayed_filtered_and_followed(variant: Variant) -> None:
         async for event in headway.events.follow(conversation_id=conversation.id, after=last):
             late.append(event.number or 0)
             if event.kind == "todo_changed":
+                assert event.data["todo"]["id"] == (await three).id
                 break
-        assert event.data["todo"]["id"] == (await three).id
         assert late == sorted(late)
         with pytest.raises(NotFound):
             await anext(aiter(headway.events.follow(conversation_id=404)))

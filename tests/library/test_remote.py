@@ -88,6 +88,7 @@ def test_a_stream_continues_after_a_cut(served_sqlite: Service) -> None:
             subjects: list[str] = []
             await headway.todos.add("0")
             async for event in headway.events.follow(kinds="todo_changed", after=0):
+                assert event.kind == "todo_changed"
                 subjects.append(event.data["todo"]["subject"])
                 if len(subjects) == 4:
                     break

@@ -59,8 +59,9 @@ EventKind = Literal[
     "waiting_changed",
     "webhook_changed",
 ]
+RowChange = Literal["created", "updated", "deleted"]
 # Of streams, and not in the log.
-StreamedKind = EventKind | Literal["log_pruned", "ping", "text_delta"]
+StreamedKind = Literal[EventKind, "log_pruned", "ping", "text_delta"]
 
 
 class Event(NamedTuple):
@@ -90,6 +91,11 @@ class LoggedEvent(NamedTuple):
 TURN_ENDS: Final = frozenset({"turn_finished", "turn_failed", "turn_canceled"})
 
 LONG_TEXT: Final = 1_000  # characters
+# The texts that events leave out if they are long and did not change.
+TODO_TEXTS: Final = ("description", "completion_criteria", "outcome", "checks")
+GOAL_TEXTS: Final = ("success_criteria", "checks", "evidence")
+SUB_GOAL_TEXTS: Final = ("description", "expected_outcome", "outcome", "checks")
+RUN_TEXTS: Final = ("task",)
 
 COMPACT_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
@@ -116,12 +122,8 @@ def join_json(**parts: int | str) -> str:
 
 # Todos
 
-TODO_TEXTS: Final = ("description", "completion_criteria", "outcome", "checks")
 
-
-def build_todo_event(
-    tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"], old: Todo | None = None
-) -> Event:
+def build_todo_event(tenant_id: int, todo: Todo, change: RowChange, old: Todo | None = None) -> Event:
     """Build the event of a changed todo. Without `old`, which is the todo before the change, it carries all texts."""
     document: dict[str, Any] = {"change": change, "todo": todo.as_json()}
     omit_texts(document, "todo", list_unchanged_texts(old, todo, TODO_TEXTS) if old else ())

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from headway.ledger.run import TurnMode
 from headway.library.blocking.conversations import SyncConversations
@@ -21,7 +21,10 @@ from headway.library.blocking.turns import SyncTurns
 from headway.library.client import Client
 from headway.library.loop_runner import HeldContext, LoopRunner
 from headway.library.turn_stream import TurnStream
-from headway.values.turns import Event, Turn, TurnReport
+from headway.values.turns import Turn, TurnReport
+
+if TYPE_CHECKING:
+    from headway.values.events import TypedEvent
 
 
 class SyncTurnStream:
@@ -40,7 +43,7 @@ class SyncTurnStream:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Event:
+    def __next__(self) -> "TypedEvent":
         return next(self._events)
 
     def __enter__(self) -> Self:

@@ -44,7 +44,7 @@ from headway.storage.transaction import Transaction, Work
 from headway.values.turns import Event
 
 if TYPE_CHECKING:
-    from headway.ledger.events import StreamedKind
+    from headway.values.events import TypedEvent
 
 ACTOR: Final = "library"  # who made a change, in events and the audit log, if the program does not say
 MESSAGE: Final = TypeAdapter(NewMessage)
@@ -184,7 +184,7 @@ class EmbeddedTransport:
 
     # Events
 
-    async def stream_answer(self, message: AskedMessage) -> AsyncGenerator[Event]:
+    async def stream_answer(self, message: AskedMessage) -> AsyncGenerator["TypedEvent"]:
         tenant_id = await self._get_tenant_id()
         async with self._read_feed(tenant_id, None, None) as (channel, reader):  # before the turn starts: no event is missed
             turn_id = await self.begin_turn(message)
@@ -194,7 +194,7 @@ class EmbeddedTransport:
             async for event in self._yield_turn(channel, reader):
                 yield event
 
-    async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
+    async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator["TypedEvent"]:
         tenant_id = await self._get_tenant_id()
         position = await self._find_position(tenant_id, turn_id, after)
         if position.is_over:
@@ -207,14 +207,14 @@ class EmbeddedTransport:
     async def _find_position(self, tenant_id: int, turn_id: str, after: int | None = None) -> turns.TurnPosition:
         return await self.headway.database.of(tenant_id).read(lambda tx: turns.find_turn_position(tx, tenant_id, turn_id, after))
 
-    async def _yield_turn(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[Event]:
+    async def _yield_turn(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator["TypedEvent"]:
         async for event in self._yield_events(channel, reader):
             yield event
             if event.kind in TURN_ENDS:
                 return
         raise Closed
 
-    async def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator[Event]:
+    async def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator["TypedEvent"]:
         tenant_id = await self._get_tenant_id()
         if conversation_id is not None:
             await self.send("GET /conversations/{}", conversation_id)
@@ -234,7 +234,7 @@ class EmbeddedTransport:
         finally:
             feed.leave(channel, reader)
 
-    async def _yield_events(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[Event]:
+    async def _yield_events(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator["TypedEvent"]:
         async for events in self.headway.feed.follow(channel, reader):
             for event in events:
                 yield to_event(event)
@@ -254,8 +254,8 @@ def check_message(message: AskedMessage) -> None:
     parse_document(MESSAGE, content)
 
 
-def to_event(event: FeedEvent) -> Event:
+def to_event(event: FeedEvent) -> "TypedEvent":
     data = event.decode_data()
     if event.kind == TENANT_MOVED:
         raise WrongCell.from_event(data)
-    return Event(cast("StreamedKind", event.kind), data, None if event.is_broadcast else event.seq)
+    return cast("TypedEvent", Event(cast("Any", event.kind), data, None if event.is_broadcast else event.seq))

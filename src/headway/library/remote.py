@@ -46,10 +46,10 @@ from headway.library.transport import (
 from headway.values.turns import Event
 
 if TYPE_CHECKING:
-    from headway.ledger.events import StreamedKind
+    from headway.values.events import TypedEvent
 
 
-async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
+async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator["TypedEvent"]:
     """Read the events of a stream. Only line feeds end a line, because JSON may contain every other line break."""
     rest = b""
     async for chunk in chunks:
@@ -59,7 +59,7 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
                 yield event
 
 
-def parse_frame(frame: bytes) -> Event | None:
+def parse_frame(frame: bytes) -> "TypedEvent | None":
     """Parse a frame. Comments and frames without data are no events."""
     fields: dict[bytes, list[bytes]] = {}
     for line in frame.split(b"\n"):
@@ -71,7 +71,7 @@ def parse_frame(frame: bytes) -> Event | None:
     data = json.loads(b"\n".join(fields[b"data"]))
     if kind == "tenant_moved":
         raise WrongCell.from_event(data)
-    return Event(cast("StreamedKind", kind), data, int(numbers[-1]) if numbers else None)
+    return cast("TypedEvent", Event(cast("Any", kind), data, int(numbers[-1]) if numbers else None))
 
 
 # Turns the error responses of a server into the exceptions that the same call raises inside a program.
@@ -220,7 +220,7 @@ class ServerConnection:
             failures += 1
             await asyncio.sleep(wait_s)
 
-    async def stream(self, call: RemoteCall, last_number: int | None = None) -> AsyncGenerator[Event]:
+    async def stream(self, call: RemoteCall, last_number: int | None = None) -> AsyncGenerator["TypedEvent"]:
         """Yield the events of one response. Raises StreamLost if the connection fails or falls silent, or the tenant moves to
         another cell, where the stream continues."""
         headers = {**call.headers, "Accept": "text/event-stream"}
@@ -316,7 +316,7 @@ class RemoteTransport:
             pass
         return turn_id
 
-    async def stream_answer(self, message: AskedMessage) -> AsyncGenerator[Event]:
+    async def stream_answer(self, message: AskedMessage) -> AsyncGenerator["TypedEvent"]:
         body = await encode_message(message)
         if message.conversation is None:
             conversation_id = (await Conversations(self).add()).id
@@ -346,19 +346,19 @@ class RemoteTransport:
 
     # Events
 
-    async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
+    async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator["TypedEvent"]:
         call = build_call("GET", fill_path("/turns/{}/events", (turn_id,)))
         async for event in self._follow(call, after, turn_id):
             yield event
             if event.kind in TURN_ENDS:
                 return
 
-    async def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator[Event]:
+    async def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator["TypedEvent"]:
         path = fill_path("/events", ()) if conversation_id is None else fill_path("/conversations/{}/events", (conversation_id,))
         async for event in self._follow(build_call("GET", path), after):
             yield event
 
-    async def _follow(self, call: RemoteCall, after: int | None, turn_id: str | None = None) -> AsyncGenerator[Event]:
+    async def _follow(self, call: RemoteCall, after: int | None, turn_id: str | None = None) -> AsyncGenerator["TypedEvent"]:
         """Yield events, and reconnect after the last one when the connection is lost or the server restarts."""
         failures = 0
         while True:

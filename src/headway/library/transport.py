@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from headway.ledger.attachment import Attachment, build_attachment, check_attachments
 from headway.ledger.errors import Invalid, UnsafeText
@@ -12,7 +12,9 @@ from headway.ledger.run import TurnMode
 from headway.ledger.text import check_text
 from headway.ledger.todo import UNSET
 from headway.storage.home_files import read_attachment
-from headway.values.turns import Event
+
+if TYPE_CHECKING:
+    from headway.values.events import TypedEvent
 
 Document = dict[str, Any]
 
@@ -55,15 +57,15 @@ class RequestTransport(Protocol):
         """Start a turn, wait until it has ended and return its id."""
         ...
 
-    def stream_answer(self, message: AskedMessage) -> AsyncGenerator[Event]:
+    def stream_answer(self, message: AskedMessage) -> AsyncGenerator["TypedEvent"]:
         """Start a turn and yield its events from the first one on. The first is `turn_started`."""
         ...
 
-    def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
+    def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator["TypedEvent"]:
         """Yield the events of a turn, from its start or after a number, until it ends."""
         ...
 
-    def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator[Event]:
+    def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator["TypedEvent"]:
         """Yield new events, or those after a number and then new ones, until the caller leaves."""
         ...
 

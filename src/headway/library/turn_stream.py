@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Self
 
 from headway.ledger.errors import Conflict
 from headway.library.transport import AskedMessage, RequestTransport
-from headway.values.turns import Event, Turn, TurnReport
+from headway.values.turns import Turn, TurnReport
 
 if TYPE_CHECKING:
     from headway.library.namespaces.turns import Turns
+    from headway.values.events import TypedEvent
 
 
 class TurnStream:
@@ -17,13 +18,13 @@ class TurnStream:
 
     def __init__(self, transport: RequestTransport, turns: "Turns", message: AskedMessage) -> None:
         self._turns = turns
-        self._events: AsyncGenerator[Event] = transport.stream_answer(message)
+        self._events: AsyncGenerator[TypedEvent] = transport.stream_answer(message)
         self.turn_id: str | None = None  # None until the first event has arrived
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> "TypedEvent":
         event = await anext(self._events)
         while event.kind == "ping":
             event = await anext(self._events)

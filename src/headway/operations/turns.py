@@ -18,6 +18,7 @@ from headway.ledger.todo import DEFAULT_AGENT
 from headway.operations.fields import Id, ListId, Name, PageQuery, QueryModel, StrictModel, Text
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one
 from headway.values import turns as values_turns
+from headway.values.value import Meaning
 
 MAX_WAIT_S = 300
 BASE64_SCHEMA = {
@@ -151,13 +152,6 @@ class Changes(BaseModel):
     diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
 
 
-class TimelineEntry(BaseModel):
-    seq: int
-    kind: str
-    data: dict[str, Any]
-    at: int
-
-
 class QueueItem(BaseModel):
     id: int
     description: str
@@ -181,7 +175,9 @@ class Words(BaseModel):
 
 class Timeline(BaseModel):
     seq: Annotated[int, Field(description="Number of the last event in the log; newer events come after it")]
-    entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
+    entries: Annotated[
+        list[Annotated[dict[str, Any], Meaning(schema="TimelineEntry")]], Field(description="Events of the log, oldest first")
+    ]
     running: Annotated[values_turns.Turn | None, Field(description="The turn that an agent is answering")]
     saying: Words | None
     turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]

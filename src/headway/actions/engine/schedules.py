@@ -19,7 +19,7 @@ from headway.actions.turns import turns
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
-from headway.ledger.events import LONG_TEXT, Event, encode_json, omit_texts
+from headway.ledger.events import LONG_TEXT, Event, RowChange, encode_json, omit_texts
 from headway.ledger.job import Schedule, check_schedule_name
 from headway.ledger.limits import Limits
 from headway.storage.stores import jobs as job_store
@@ -243,7 +243,9 @@ def save_schedule_and_emit(tx: Transaction, schedule: Schedule) -> Schedule:
     return schedule
 
 
-def emit_schedule_changed(tx: Transaction, schedule: Schedule, change: str = "updated", *, has_new_work: bool = False) -> None:
+def emit_schedule_changed(
+    tx: Transaction, schedule: Schedule, change: RowChange = "updated", *, has_new_work: bool = False
+) -> None:
     """Emit the schedule. The work that it starts is left out if it is long and did not change."""
     document: dict[str, Any] = {"change": change, "schedule": schedule.as_json()}
     if not has_new_work and len(schedule.work) > LONG_TEXT:

@@ -9,7 +9,7 @@ from headway.actions.installation.spending import LockedPool
 from headway.actions.runs import jobs, sub_goals, waiting
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
-from headway.ledger.events import Event, encode_json, list_unchanged_texts, omit_texts
+from headway.ledger.events import RUN_TEXTS, Event, encode_json, list_unchanged_texts, omit_texts
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
 from headway.ledger.money import to_dollars
 from headway.ledger.run import Run, RunEnd
@@ -230,7 +230,7 @@ def emit_run_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
     """Emit the run. A long task, which never changes, is left out, unless the run was created just now."""
     document: dict[str, Any] = {"run": as_json(run, retry_at)}
     if run.created_at != tx.now:
-        omit_texts(document, "run", list_unchanged_texts(run, run, ("task",)))
+        omit_texts(document, "run", list_unchanged_texts(run, run, RUN_TEXTS))
     tx.emit(Event(run.tenant_id, "agent_changed", encode_json(document), run.conversation_id, run.turn_id))
 
 

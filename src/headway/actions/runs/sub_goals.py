@@ -3,7 +3,16 @@
 from typing import Any
 
 from headway.ledger.check import decode_checks
-from headway.ledger.events import Event, encode_json, join_json, list_unchanged_texts, omit_texts, to_json
+from headway.ledger.events import (
+    GOAL_TEXTS,
+    SUB_GOAL_TEXTS,
+    Event,
+    encode_json,
+    join_json,
+    list_unchanged_texts,
+    omit_texts,
+    to_json,
+)
 from headway.ledger.goal import Divergence, Goal, JournalEntry, SubGoal, SubGoalStatus
 from headway.ledger.money import to_dollars
 from headway.ledger.run import Run
@@ -11,8 +20,6 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.goals import NewJournalEntry
 from headway.storage.transaction import Transaction
-
-FIXED_TEXTS = ("success_criteria", "checks", "evidence")
 
 
 def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[str, Any]) -> None:
@@ -38,7 +45,7 @@ def emit_goal(tx: Transaction, tenant_id: int, goal_id: int, *, complete: bool) 
     goal, cost = goal_and_cost
     document: dict[str, Any] = {"goal": build_summary(goal, cost)}
     if goal.created_at != tx.now and not complete:
-        omit_texts(document, "goal", list_unchanged_texts(goal, goal, FIXED_TEXTS))
+        omit_texts(document, "goal", list_unchanged_texts(goal, goal, GOAL_TEXTS))
     tx.emit(Event(tenant_id, "goal_changed", encode_json(document)))
 
 
@@ -78,7 +85,6 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
 
 SUMMARY_LIMIT = 20_000  # characters of an outcome; longer results belong in files
 DESCRIPTION_LIMIT = 200  # characters in a journal entry
-TEXTS = ("description", "expected_outcome", "outcome", "checks")
 
 
 def change_sub_goal(tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None = None, /, **changes: Any) -> SubGoal:
@@ -93,7 +99,7 @@ def change_sub_goal(tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry |
 
 def emit_sub_goal_changed(tx: Transaction, old: SubGoal, new: SubGoal) -> None:
     """Emit the sub-goal. Long texts that did not change are left out, unless it was created just now."""
-    omitted = [] if new.created_at == tx.now else list_unchanged_texts(old, new, TEXTS)
+    omitted = [] if new.created_at == tx.now else list_unchanged_texts(old, new, SUB_GOAL_TEXTS)
     fields = {name: value for name, value in new.as_json_without_outcome().items() if name not in omitted}
     outcome = {} if "outcome" in omitted else {"outcome": new.outcome or "null"}
     names = {"omitted": to_json(omitted)} if omitted else {}

@@ -1,13 +1,13 @@
 """The board: comments on todos, and saved views."""
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from headway.actions.access import quotas
 from headway.actions.todos import todos
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import Event, RowChange, encode_json
 from headway.ledger.scope import SavedView, ViewFilters, fold_name
 from headway.ledger.todo import Comment
 from headway.storage.stores import comments as comment_store
@@ -78,9 +78,7 @@ def remove_comment(tx: Transaction, tenant_id: int, todo_id: int, comment_id: in
     return comment
 
 
-def emit_comment_changed(
-    tx: Transaction, tenant_id: int, comment: Comment, change: Literal["created", "updated", "deleted"]
-) -> None:
+def emit_comment_changed(tx: Transaction, tenant_id: int, comment: Comment, change: RowChange) -> None:
     """Emit an event without the text: events are kept, and a person may delete a comment for what it says."""
     data = {"change": change, "id": comment.id, "todo_id": comment.todo_id, "person": comment.person}
     about = f"todo:{comment.todo_id}"
@@ -160,7 +158,5 @@ def refuse_taken(tx: Transaction, tenant_id: int, name: str) -> None:
         raise Conflict(f"There is already a saved view named {taken.name[:80]!r}. Nothing was changed.")
 
 
-def emit_saved_view_changed(
-    tx: Transaction, tenant_id: int, view: SavedView, change: Literal["created", "updated", "deleted"]
-) -> None:
+def emit_saved_view_changed(tx: Transaction, tenant_id: int, view: SavedView, change: RowChange) -> None:
     tx.emit(Event(tenant_id, "view_changed", encode_json({"change": change, "view": view.as_json()})))

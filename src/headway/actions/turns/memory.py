@@ -3,7 +3,7 @@
 Agents remember and recall. People list, search, add, edit and delete.
 """
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headway.actions.access import quotas
 from headway.actions.runs import runs
@@ -11,7 +11,7 @@ from headway.actions.todos import finding
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Invalid, NotFound
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import Event, RowChange, encode_json
 from headway.ledger.scope import TENANT_WIDE, MemorySelection, Scope
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.wording import has_all_words, parse_words
@@ -173,9 +173,7 @@ def insert_note_row(
     return entry
 
 
-def emit_note_changed(
-    tx: Transaction, tenant_id: int, entry: MemoryEntry, change: Literal["created", "updated", "deleted"]
-) -> None:
+def emit_note_changed(tx: Transaction, tenant_id: int, entry: MemoryEntry, change: RowChange) -> None:
     """Emit an event without the entry's text: events are kept forever, and a person may delete an entry for what it says."""
     data = {"change": change, "id": entry.id, "conversation_id": entry.conversation_id, "revision": entry.revision}
     tx.emit(Event(tenant_id, "memory_changed", encode_json(data), entry.conversation_id))

@@ -1,10 +1,13 @@
 """The log of everything that happens."""
 
 from collections.abc import AsyncIterator, Collection
+from typing import TYPE_CHECKING
 
 from headway.ledger.events import StreamedKind
 from headway.library.transport import RequestTransport
-from headway.values.turns import Event
+
+if TYPE_CHECKING:
+    from headway.values.events import TypedEvent
 
 
 class Events:
@@ -15,7 +18,7 @@ class Events:
 
     async def follow(
         self, *, kinds: Collection[StreamedKind] | StreamedKind = (), conversation_id: int | None = None, after: int | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator["TypedEvent"]:
         """Iterate over new events, until you leave the loop. With `after`, first over those with a higher number: 0 replays all.
 
         `kinds` selects events by name. A slow loop loses no events of the log: they are read again when it asks for more. Pieces of

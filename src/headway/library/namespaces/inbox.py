@@ -46,7 +46,8 @@ class Inbox:
             async for event in events:
                 # The first event says that the stream is open, so nothing is missed from now on.
                 waiting, is_loaded = () if is_loaded else await self._list_open(), True
-                coming = (event.data[REQUEST_EVENTS[event.kind]]["id"],) if event.kind in REQUEST_EVENTS else ()
+                data: Mapping[str, Any] = event.data
+                coming = (data[REQUEST_EVENTS[event.kind]]["id"],) if event.kind in REQUEST_EVENTS else ()
                 for request_id in (*waiting, *coming):
                     request = None if request_id in known else await self.get(request_id)
                     known.add(request_id)

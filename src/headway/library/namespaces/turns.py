@@ -2,13 +2,17 @@
 
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headway.ledger.errors import TurnFailed
 from headway.ledger.run import TurnMode
 from headway.library.namespaces.todos import Todos
 from headway.library.transport import AskedMessage, RequestTransport, drop_none, join_explanation, to_files
-from headway.values.turns import Event, SentMessage, StopDecision, Turn, TurnReport
+from headway.values.turns import SentMessage, StopDecision, Turn, TurnReport
 from headway.values.value import decode, decode_all
+
+if TYPE_CHECKING:
+    from headway.values.events import TypedEvent
 
 
 class Turns:
@@ -71,7 +75,7 @@ class Turns:
             changes=turn.changes,
         )
 
-    async def stream(self, turn_id: str, *, after: int | None = None) -> AsyncIterator[Event]:
+    async def stream(self, turn_id: str, *, after: int | None = None) -> AsyncIterator["TypedEvent"]:
         """Iterate over the events of a turn, from its start or after the number of an event, until it ends."""
         async for event in self._transport.follow_turn(turn_id, after):
             if event.kind != "ping":

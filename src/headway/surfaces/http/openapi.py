@@ -15,6 +15,7 @@ from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger import goal, inbox, permission
 from headway.ledger.check import Author, Proof
+from headway.ledger.events import RowChange
 from headway.ledger.job import JobState
 from headway.ledger.parsing.todo_fields import Priority
 from headway.ledger.run import EffectState, MessageKind, MessageRole, RunStatus, SpendingGroup, TurnMode, TurnOutcome
@@ -48,6 +49,7 @@ from headway.operations.front_ends import OnDisconnect
 from headway.operations.goals import PAUSE_KINDS
 from headway.operations.operation import Answers, AnswerShape, Choice, Shape
 from headway.operations.tables import list_tables
+from headway.surfaces.http.event_schemas import describe_events, list_event_data
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.routing import HttpRoute
 from headway.values.value import OMITTED_KEY, SCHEMA_KEY
@@ -75,6 +77,7 @@ ENUMS: Final[dict[str, Any]] = {
     "QuestionState": inbox.QuestionState,
     "RequestKind": inbox.RequestKind,
     "RequestState": inbox.RequestState,
+    "RowChange": RowChange,
     "RunStatus": RunStatus,
     "SpendingGroup": SpendingGroup,
     "SubGoalMode": goal.SubGoalMode,
@@ -313,12 +316,13 @@ def build_openapi(routes: Sequence[HttpRoute], roles: Iterable[str]) -> dict[str
         if route.tag:
             paths.setdefault(route.documented_path, {})[route.method.lower()] = route.describe()
     models = [candidate for module in SCHEMA_MODULES for candidate in vars(module).values() if is_document_schema(candidate)]
-    schemas = describe_shapes([*models, *list_answers()], SCHEMA_REF)
+    schemas = describe_shapes([*models, *list_answers(), *list_event_data()], SCHEMA_REF)
     requests = {model.__name__ for model in models if issubclass(model, NullIsAbsent)}
     for model_name, schema in schemas.items():
         for name, field in schema.get("properties", {}).items():
             is_omitted = model_name not in requests and name not in schema.get("required", ())
             schema["properties"][name] = describe_default(drop_null(field) if is_omitted else field)
+    schemas |= describe_events(schemas, SCHEMA_REF)
     for shape in (turns.ToolCall, turns.WritText):
         role_field = schemas[shape.__name__]["properties"]["role"]
         role_field["anyOf"][0] = {"$ref": SCHEMA_REF.format(model="Role")}

@@ -7,7 +7,8 @@ from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.operations import todos as todo_schemas
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.event_schemas import build_stream_schema
+from headway.surfaces.http.openapi import SCHEMA_REF, document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routing import HttpRoutes
@@ -25,7 +26,7 @@ LAST_EVENT_ID_PARAMETER = {
 STREAM_RESPONSE = {
     200: {
         "description": "The events, until the client disconnects",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        "content": {MEDIA_TYPE: {"schema": build_stream_schema(SCHEMA_REF)}},
     }
 }
 
