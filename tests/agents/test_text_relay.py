@@ -213,6 +213,7 @@ def store_answer(tx: Transaction, run: Run, step: int) -> None:
     tx.emit(build_event(run, "message", step))
 
 
+@pytest.mark.invented_events
 def test_text_never_follows_the_message_that_contains_it(database_url: str, desk: TenantHarness, run: Run) -> None:
     async def scenario() -> None:
         database = Database(database_url)

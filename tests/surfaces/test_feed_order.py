@@ -4,6 +4,8 @@ written after the end is dropped."""
 import asyncio
 from contextlib import closing
 
+import pytest
+
 from headway.feed import Feed, RemoteText
 from headway.ledger.events import Event, EventKind
 from headway.storage.database import Database
@@ -11,6 +13,8 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.server_session import ServerSession
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
+
+pytestmark = pytest.mark.invented_events
 
 HERE = 7  # a conversation
 PATIENCE_S = 60
