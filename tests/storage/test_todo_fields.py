@@ -3,7 +3,7 @@
 import json
 
 from headway.actions.todos import claims, import_export, todo_lists, todos
-from headway.ledger.parsing.todo_fields import parse_fields
+from headway.ledger.parsing.todo_fields import parse_fields, parse_filters
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Draft
 from headway.storage.transaction import Transaction
@@ -38,8 +38,7 @@ def test_a_selection_matches_priority_all_labels_and_times(desk: TenantHarness, 
     desk.write(todos.end_todo, done, "completed")
 
     def select(**filters: object) -> list[str]:
-        defaults: dict[str, object] = {"priority": None, "labels": (), "due_before": None, "overdue": False}
-        selection = Selection().narrow(clock.now, **{**defaults, **filters})  # type: ignore[arg-type]  # as the surfaces parse them
+        selection = Selection(fields=parse_filters(filters, clock.now))
         counts = desk.read(todo_lists.count_todos, selection)
         found = [todo.subject for todo in desk.read(todo_lists.list_todos, selection).todos]
         assert sum(counts.values()) == len(found)
@@ -48,13 +47,13 @@ def test_a_selection_matches_priority_all_labels_and_times(desk: TenantHarness, 
         ]
         return found
 
-    assert select(labels=("home",)) == ["late", "late but done"]
-    assert select(labels=("home", "money")) == ["late"]
-    assert select(labels=("hom",)) == []
-    assert select(priority=0) == ["late"]
-    assert select(due_before=(now + 11) * 1000) == ["late", "coming", "late but done"]
+    assert select(label=["home"]) == ["late", "late but done"]
+    assert select(label=["home", "money"]) == ["late"]
+    assert select(label=["hom"]) == []
+    assert select(priority="urgent") == ["late"]
+    assert select(due_before=now + 11) == ["late", "coming", "late but done"]
     assert select(overdue=True) == ["late"]
-    assert select(overdue=True, labels=("money",), priority=3) == []
+    assert select(overdue=True, label=["money"], priority="low") == []
 
 
 def test_exports_carry_the_fields_as_json_and_as_markdown(desk: TenantHarness) -> None:

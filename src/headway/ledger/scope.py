@@ -5,7 +5,7 @@ from unicodedata import normalize
 
 from headway.ledger import text
 from headway.ledger.check import Proof
-from headway.ledger.parsing.todo_fields import Priority, check_label
+from headway.ledger.parsing.todo_fields import FieldFilters, Priority, check_label
 from headway.ledger.todo import DEFAULT_AGENT, Status
 from headway.ledger.wording import QUERY_LIMIT
 
@@ -39,17 +39,7 @@ class Selection(NamedTuple):
     proof: Proof | None = None
     with_plans: bool = True  # False: leave out the items of turns' plans
     own_only: bool = False  # only with a conversation: leave out the tenant-wide todos
-    priority: int | None = None
-    labels: tuple[str, ...] = ()  # all of them
-    due_before: int | None = None
-    open_only: bool = False
-
-    def narrow(
-        self, now: int, *, priority: int | None, labels: tuple[str, ...], due_before: int | None, overdue: bool
-    ) -> "Selection":
-        """Select fewer: those with a priority, with all the labels, and due before a time or overdue."""
-        limits = [limit for limit in (due_before, now if overdue else None) if limit is not None]
-        return self._replace(priority=priority, labels=labels, due_before=min(limits, default=None), open_only=overdue)
+    fields: FieldFilters = FieldFilters()
 
     @property
     def is_list(self) -> bool:

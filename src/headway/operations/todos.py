@@ -14,7 +14,7 @@ from headway.ledger import todo as ledger
 from headway.ledger.check import Author, Proof
 from headway.ledger.check import Check as LedgerCheck
 from headway.ledger.parsing.checks import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, write_checks
-from headway.ledger.parsing.todo_fields import LATEST_SECOND
+from headway.ledger.parsing.todo_fields import FILTERS, LATEST_SECOND
 from headway.ledger.scope import Selection
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, UNSET, Change, Draft, parse_status
@@ -238,7 +238,7 @@ class Heartbeat(StrictModel):
 class TodoFilter(TodoFieldFilters, QueryModel):
     """What selects todos, beside their status."""
 
-    lists: ClassVar = frozenset({"label"})
+    lists: ClassVar = frozenset(option.name for option in FILTERS if option.is_list)
 
     conversation_id: Annotated[
         ListId | Literal["tenant"] | None,

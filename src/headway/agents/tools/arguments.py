@@ -27,9 +27,7 @@ from headway.ledger.parsing.todo_fields import (
     LABELS_LIMIT,
     LATEST_SECOND,
     Priority,
-    check_label,
-    parse_due,
-    parse_priority,
+    parse_filters,
 )
 from headway.ledger.scope import Selection
 from headway.ledger.text import check_numbers, format_path
@@ -90,13 +88,7 @@ class TodoFieldFilters(BaseModel):
 
     def choose(self, selection: Selection, now: int) -> Selection:
         """Narrow a selection."""
-        return selection.narrow(
-            now,
-            priority=None if self.priority is None else parse_priority(self.priority),
-            labels=tuple(dict.fromkeys(map(check_label, self.label))),
-            due_before=None if self.due_before is None else parse_due(self.due_before),
-            overdue=self.overdue,
-        )
+        return selection._replace(fields=parse_filters(dict(self), now))
 
 
 class AnyArguments(Arguments):

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from headway.ledger.check import Check, decode_checks
 from headway.ledger.errors import Invalid
-from headway.ledger.parsing.todo_fields import list_words, parse_words
+from headway.ledger.parsing.todo_fields import WORDS, list_words, parse_words
 from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import Status, Todo
 
@@ -28,7 +28,7 @@ LIST_LINE: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
 HORIZONTAL_RULE: Final = re.compile(r"^\s*([-*])(?:\s*\1){2,}$")
 FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
 CHECK_LINE: Final = re.compile(r"^\s*check: (\{.*)$")
-FIELD_LINE: Final = re.compile(r"^\s*(priority|due|label): (\S.*)$")
+FIELD_LINE: Final = re.compile(rf"^\s*({WORDS}): (\S.*)$")
 PROOF_LINE: Final = re.compile(r"^\s*proof: (?:unproven|proven|overridden|broken)$")
 MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
 UNSUPPORTED_FIELDS: Final = {

@@ -89,7 +89,6 @@ LABELS_LIMIT: Final = 20
 LABEL_LIMIT: Final = 50
 LABEL_PATTERN: Final = rf'^[^{text.CONTROLS}"]*[^{text.CONTROLS}{text.SPACES}"][^{text.CONTROLS}"]*$'
 SEPARATOR: Final = "\n"  # around each stored label, so that a query can look for a whole one
-WORD: Final = r'(priority|due|label):("[^"]*"|\S+)'
 
 
 class TodoField(NamedTuple):
@@ -163,6 +162,8 @@ FIELDS: Final = (
     ),
 )
 FIELDS_BY_WORD: Final = {field.word: field for field in FIELDS}
+WORDS: Final = "|".join(FIELDS_BY_WORD)  # in patterns
+WORD: Final = rf'({WORDS}):("[^"]*"|\S+)'
 
 
 def parse_fields(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,3 +203,44 @@ def list_words(todo: Any) -> list[tuple[str, str]]:
 def format_words(todo: Any) -> str:
     """Return the fields that a todo has set, as people write them, with a space before each."""
     return "".join(f' {word}:"{value}"' if " " in value else f" {word}:{value}" for word, value in list_words(todo))
+
+
+# Filters by these fields
+
+
+class FieldFilters(NamedTuple):
+    """Selects todos by their fields."""
+
+    priority: int | None = None
+    labels: tuple[str, ...] = ()  # all of them
+    due_before: int | None = None
+    open_only: bool = False
+
+
+class FilterOption(NamedTuple):
+    """A filter, as surfaces offer it."""
+
+    name: str  # as a parameter
+    metavar: str  # empty: it is on or off
+    meaning: str
+    is_list: bool = False
+
+
+FILTERS: Final = (
+    FilterOption("priority", "WORD", "Only of this priority."),
+    FilterOption("label", "TEXT", "Only with this label (repeatable: all of them).", is_list=True),
+    FilterOption("due_before", "TIME", "Only todos that are due before this time."),
+    FilterOption("overdue", "", "Only open todos whose time has passed."),
+)
+
+
+def parse_filters(given: Mapping[str, Any], now: int) -> FieldFilters:
+    """Parse the filters that a caller has set. Only open todos are overdue."""
+    priority, due_before, overdue = given.get("priority"), given.get("due_before"), bool(given.get("overdue"))
+    limits = [*([] if due_before is None else [parse_due(due_before)]), *([now] if overdue else [])]
+    return FieldFilters(
+        None if priority is None else parse_priority(priority),
+        tuple(dict.fromkeys(map(check_label, given.get("label", ())))),
+        min(limits, default=None),
+        overdue,
+    )

@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, Unpack
+from typing import Any, Final, Literal, Unpack
 
+from headway.ledger.parsing.todo_fields import FIELDS
 from headway.library.transport import RequestTransport, drop_none, join_explanation, present
 from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoDraftFields, TodoFilters
 from headway.values.value import Page, decode, decode_all, decode_page
@@ -135,12 +136,12 @@ class Todos:
         return decode(Todo, (await self._transport.send("PATCH /todos/{}", todo_id, body=body, is_slow=True))["todo"])
 
 
+PARAMETERS: Final = {field.name: field.word for field in FIELDS}  # a filter has one value of a list
+
+
 def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Encode fields for a body: times as seconds, lists and checks as JSON has them."""
-    encoded = {name: encode_time(value) for name, value in fields.items()}
-    for name in ("depends_on", "labels"):
-        if encoded.get(name) is not None:
-            encoded[name] = list(encoded[name])
+    encoded = {name: encode_value(value) for name, value in fields.items()}
     if encoded.get("checks") is not None:
         encoded["checks"] = [dict(check) for check in encoded["checks"]]
     return encoded
@@ -148,10 +149,10 @@ def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode_filters(filters: TodoFilters) -> dict[str, Any]:
     """Encode filters for a query. A parameter that is not set is left out."""
-    query = {name: encode_time(value) for name, value in filters.items() if value is not False}
-    labels = query.pop("labels", None)
-    return {**query, "label": list(labels)} if labels else query
+    return {PARAMETERS.get(name, name): encode_value(value) for name, value in filters.items() if value is not False}
 
 
-def encode_time(value: Any) -> Any:
-    return int(value.timestamp()) if isinstance(value, datetime) else value
+def encode_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else value

@@ -2,6 +2,7 @@
 
 from headway.ledger.todo import Lease
 from headway.storage.columns import Columns
+from headway.storage.stores.todo_pages import MOST_URGENT_FIRST
 from headway.storage.stores.todos import TODO_IS_SHOWN
 from headway.storage.transaction import Query, Row, Transaction
 
@@ -61,7 +62,7 @@ def lock_ready(tx: Transaction, tenant_id: int, conversation_id: int | None) -> 
     row = tx.one(
         f"""SELECT id FROM todos WHERE tenant_id = ?{build_list_condition(conversation_id)}
             AND status = 'pending' AND blocked_by = 0
-            AND turn_id IS NULL ORDER BY priority, due, position, id LIMIT 1{tx.dialect.skip_locked}""",
+            AND turn_id IS NULL {MOST_URGENT_FIRST} LIMIT 1{tx.dialect.skip_locked}""",
         *build_list_values(tenant_id, conversation_id),
     )
     return int(row[0]) if row else None

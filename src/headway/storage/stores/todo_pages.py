@@ -22,6 +22,7 @@ SEARCH_LIMIT = 2_000  # how many todos a search covers, so that its cost does no
 SEARCH_STEP = 200
 IN_CONVERSATION = "conversation_id = ?"
 HAS_LABEL = "labels <> '' AND replace(labels, ?, '') <> labels"
+MOST_URGENT_FIRST = "ORDER BY priority, due, position, id"
 IS_DUE = f"due < ? AND due < {NO_DUE}"  # the second part lets databases use the index of todos with a date
 CURSORS = CursorCodec("todos", (0, 0, 0))  # the part of the list, the sort key in it and the id
 
@@ -53,9 +54,9 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
         ("turn_id = ?", selection.turn_id),
         ("agent_id = ?", selection.agent_id),
         ("proof = ?", selection.proof),
-        ("priority = ?", selection.priority),
-        (IS_DUE, selection.due_before),
-        *((HAS_LABEL, f"{SEPARATOR}{label}{SEPARATOR}") for label in selection.labels),
+        ("priority = ?", selection.fields.priority),
+        (IS_DUE, selection.fields.due_before),
+        *((HAS_LABEL, f"{SEPARATOR}{label}{SEPARATOR}") for label in selection.fields.labels),
         # A turn already identifies its list.
         (IN_CONVERSATION, selection.conversation_id if selection.turn_id is None else None),
     ]
@@ -104,7 +105,8 @@ def list_parts(tenant_id: int, selection: Selection) -> tuple[list[ListPart], tu
     """Return the parts of the selected lists in order, and the values that select the rows of each list."""
     where, lists = select_lists(tenant_id, selection)
     chosen = selection.statuses or STATUSES
-    statuses = tuple(status for status in STATUSES if status in chosen and not (selection.open_only and status in ENDED_STATUSES))
+    left_out = ENDED_STATUSES if selection.fields.open_only else ()
+    statuses = tuple(status for status in STATUSES if status in chosen and status not in left_out)
     return build_parts(where, len(lists), statuses), lists
 
 
@@ -211,7 +213,7 @@ def measure_texts(todo: Todo) -> int:
 @cache
 def build_ready_sql(where: str) -> str:
     return f"""{SELECT} WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0
-        ORDER BY priority, due, position, id LIMIT ?"""
+        {MOST_URGENT_FIRST} LIMIT ?"""
 
 
 def list_ready_todos(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
@@ -245,7 +247,7 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
 def count_rows_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
     """Count todos by status, row by row: there are counters for lists only."""
     where, lists = select_lists(tenant_id, selection)
-    where += " AND completed_at = 0" if selection.open_only else ""
+    where += " AND completed_at = 0" if selection.fields.open_only else ""
     sql = f"SELECT status, COUNT(*) FROM todos WHERE tenant_id = ?{where} GROUP BY status"
     counts: dict[Status, int] = dict.fromkeys(STATUSES, 0)
     for values in lists:

@@ -4,15 +4,13 @@ import json
 import os
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import click
 
 from headway.ledger.check import Check
 from headway.ledger.errors import HeadwayError, Invalid
-from headway.ledger.parsing.todo_fields import FIELDS, check_label, parse_due, parse_priority, parse_words
-from headway.ledger.scope import Selection
+from headway.ledger.parsing.todo_fields import FIELDS, FILTERS, parse_words
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, parse_status
 
@@ -192,7 +190,7 @@ def parse_check_json(document: str) -> Check:
     return parsed
 
 
-# The options for the fields of todos that all surfaces share: --priority, --due and --label.
+# The options for the fields of todos that all surfaces share, and for lists of todos with certain fields.
 
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -215,21 +213,9 @@ def read_fields(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def field_filters(command: Command) -> Command:
-    """Add the options of a command that lists todos."""
-    command = click.option("--overdue", is_flag=True, help="Only open todos whose time has passed.")(command)
-    command = click.option("--due-before", metavar="TIME", help="Only todos that are due before this time.")(command)
-    command = click.option(
-        "--label", "labels", multiple=True, metavar="TEXT", help="Only with this label (repeatable: all of them)."
-    )(command)
-    return click.option("--priority", metavar="WORD", help="Only of this priority.")(command)
-
-
-def read_filters(options: dict[str, Any]) -> Callable[[Selection, int], Selection]:
-    """Return the function that narrows a selection at a time."""
-    return partial(
-        Selection.narrow,
-        priority=None if options["priority"] is None else parse_priority(options["priority"]),
-        labels=tuple(map(check_label, options["labels"])),
-        due_before=None if options["due_before"] is None else parse_due(options["due_before"]),
-        overdue=options["overdue"],
-    )
+    """Add the options of a command that lists todos. `parse_filters` reads them."""
+    for filter in reversed(FILTERS):
+        name = f"--{filter.name.replace('_', '-')}"
+        flag = click.option(name, multiple=filter.is_list, metavar=filter.metavar, help=filter.meaning)
+        command = (flag if filter.metavar else click.option(name, is_flag=True, help=filter.meaning))(command)
+    return command

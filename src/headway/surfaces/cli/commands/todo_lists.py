@@ -6,10 +6,11 @@ from typing import Any
 import click
 
 from headway.actions.todos import todo_lists
+from headway.ledger.parsing.todo_fields import parse_filters
 from headway.ledger.scope import Selection
 from headway.ledger.todo import OPEN_STATUSES, Status
 from headway.surfaces.cli import render
-from headway.surfaces.cli.arguments import STATUS, field_filters, read_filters
+from headway.surfaces.cli.arguments import STATUS, field_filters
 from headway.surfaces.cli.context import Command, Invocation, pass_invocation
 
 
@@ -38,8 +39,11 @@ def list_todos(
     selected_statuses = statuses or (() if everything else OPEN_STATUSES)
     with invocation.open_ledger() as ledger:
         selection = Selection(ledger.conversation_id, turn, selected_statuses, agent)
-        chosen = read_filters(filters)
-        page = ledger.read(lambda tx, tenant_id: todo_lists.get_todo_list(tx, tenant_id, chosen(selection, tx.now), limit))
+        page = ledger.read(
+            lambda tx, tenant_id: todo_lists.get_todo_list(
+                tx, tenant_id, selection._replace(fields=parse_filters(filters, tx.now)), limit
+            )
+        )
     document = {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
     invocation.answer(document, partial(render.print_todo_list, page.todos, page.counts, more=page.next_cursor is not None))
 
