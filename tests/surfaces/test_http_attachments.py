@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from headway.ledger.attachment import SIZE_LIMIT, TOTAL_LIMIT
-from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, BODY_LIMIT
+from headway.operations.requests import BODY_LIMIT
+from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT
 from tests.model_server import ModelServer, text
 from tests.sample_files import PDF, PNG, PNG_BASE64, PNG_URL, encode_attachment
 from tests.surfaces.conversation_client import messages_path, read_turn, wait_for_turn

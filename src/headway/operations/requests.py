@@ -9,6 +9,11 @@ from headway.ledger.errors import Invalid
 from headway.ledger.text import MAX_INTEGER
 from headway.operations.operation import Operation
 
+BODY_LIMIT: Final = 1024 * 1024  # bytes
+VALUES_LIMIT: Final = 30_000
+DIGITS_LIMIT: Final = 100  # of one number: Python takes quadratic time to convert them
+SMALL_BODY: Final = 16 * 1024  # too small to reach either limit by much
+DIGITS_ONLY: Final = bytes(byte if byte in b"0123456789" else ord(" ") for byte in range(256))
 LISTED_MISTAKES: Final = 1_000  # describing one takes microseconds, and a body can have many thousands
 DESCRIBED_MISTAKES: Final = 5
 
@@ -27,11 +32,33 @@ def parse_arguments(operation: Operation, path: tuple[str, ...], query: Iterable
     except ValidationError as error:
         raise Invalid(describe_mistakes(error)) from None
     if operation.body is not None:
+        if len(body) > BODY_LIMIT:
+            raise Invalid(describe_limit(BODY_LIMIT))
         arguments["body"] = parse_document(operation.body_adapter, body)
     return arguments
 
 
+def describe_limit(limit: int) -> str:
+    return f"The body may have at most {limit:,} bytes."
+
+
+def check_body(raw: bytes, values_limit: int = VALUES_LIMIT) -> None:
+    """Refuse JSON with more values or longer numbers than any real request has. Looks at the characters outside of strings only."""
+    if len(raw) <= SMALL_BODY:
+        return
+    too_many = Invalid(f"The body may have at most {values_limit:,} values.")
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+    if unescaped.count(b'"') > 4 * values_limit:  # a name and a string for each value
+        raise too_many
+    outside = b"".join(unescaped.split(b'"')[::2])
+    if sum(map(outside.count, (b",", b"[", b"{"))) > values_limit:
+        raise too_many
+    if max(map(len, outside.translate(DIGITS_ONLY).split()), default=0) > DIGITS_LIMIT:
+        raise Invalid(f"A number may have at most {DIGITS_LIMIT} digits.")
+
+
 def parse_document(shape: TypeAdapter[T], body: bytes) -> T:
+    check_body(body)
     try:
         return shape.validate_json(body)
     except ValidationError as error:

@@ -37,7 +37,7 @@ from headway.ledger.events import to_json
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.operations.fields import QueryModel
-from headway.operations.requests import parse_id
+from headway.operations.requests import BODY_LIMIT, check_body, describe_limit, parse_id
 from headway.process.assembly import Headway
 from headway.storage.transaction import Transaction, Work
 from headway.surfaces.http.problems import (
@@ -51,12 +51,7 @@ from headway.surfaces.http.problems import (
 
 T = TypeVar("T")
 
-BODY_LIMIT = 1024 * 1024
 ATTACHMENTS_BODY_LIMIT = BODY_LIMIT + attachment.TOTAL_LIMIT * 4 // 3  # where messages carry files, in base64
-VALUES_LIMIT = 30_000
-DIGITS_LIMIT = 100  # of one number: Python takes quadratic time to convert them
-SMALL_BODY = 16 * 1024  # too small to reach either limit by much
-DIGITS_ONLY = bytes(byte if byte in b"0123456789" else ord(" ") for byte in range(256))
 
 
 async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
@@ -79,32 +74,14 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
 
 
 def build_too_large_problem(limit: int) -> Problem:
-    return Problem(413, "too_large", f"The body may have at most {limit:,} bytes.")
+    return Problem(413, "too_large", describe_limit(limit))
 
 
 def parse_body(shape: TypeAdapter[T], raw: bytes) -> T:
-    """Parse a JSON body. Raises Problem if it has too many values to parse them quickly, and ValidationError for other mistakes."""
+    """Parse a JSON body. Raises Invalid if it has too many values to parse them quickly, and ValidationError for other mistakes."""
     check_body(raw)
     with pause_collection():
         return shape.validate_json(raw)
-
-
-def check_body(raw: bytes, values_limit: int = VALUES_LIMIT) -> None:
-    """Refuse JSON with more values or longer numbers than any real request has. Looks at the characters outside of strings only."""
-    if len(raw) <= SMALL_BODY:
-        return
-    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
-    if unescaped.count(b'"') > 4 * values_limit:  # a name and a string for each value
-        raise build_values_problem(values_limit)
-    outside = b"".join(unescaped.split(b'"')[::2])
-    if sum(map(outside.count, (b",", b"[", b"{"))) > values_limit:
-        raise build_values_problem(values_limit)
-    if max(map(len, outside.translate(DIGITS_ONLY).split()), default=0) > DIGITS_LIMIT:
-        raise Problem(422, "invalid", f"A number may have at most {DIGITS_LIMIT} digits.")
-
-
-def build_values_problem(limit: int) -> Problem:
-    return Problem(422, "invalid", f"The body may have at most {limit:,} values.")
 
 
 @contextmanager
@@ -169,8 +146,8 @@ class RequestContext:
             await self.refuse(Problem(415, "not_json", "Send the body as application/json."))
         try:
             return await self.parse(parse_body, shape, self.raw)
-        except Problem as problem:
-            await self.refuse(problem)
+        except Invalid as error:
+            await self.refuse(to_problem(error))
             raise
         except ValidationError as error:
             await self.refuse(to_validation_problem(error))

@@ -13,9 +13,10 @@ from starlette.types import Message, Receive, Scope, Send
 from headway.extras import require_extra
 from headway.ledger.errors import Forbidden
 from headway.ledger.tenancy import Token
+from headway.operations.requests import BODY_LIMIT, check_body
 from headway.process.assembly import Headway
 from headway.surfaces.http.problems import Problem
-from headway.surfaces.http.request_context import BODY_LIMIT, LOOPBACK_NAMES, RequestContext, check_body, parse_host_name, read_body
+from headway.surfaces.http.request_context import LOOPBACK_NAMES, RequestContext, parse_host_name, read_body
 from headway.surfaces.mcp.early_answers import parse_message
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, ToolOffer, choose_offer
 from headway.surfaces.mcp.scopes import McpCaller
