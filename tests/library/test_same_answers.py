@@ -116,6 +116,7 @@ REFUSED_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("todos.add", ("a" * 20_000,), {"position": 10**200}),
     ("todos.claim", ("ada",), {"lease_s": math.nan}),
     ("todos.list", (), {"status": "\ud800"}),
+    ("webhooks.add", ("https://example.com/",), {"kinds": ["turn_finish"]}),
     ("goals.add", ("g",), {"priority": "high"}),
     ("goals.add", ("g" * 10_001,), {}),
     ("conversations.add", (), {"title": 5}),

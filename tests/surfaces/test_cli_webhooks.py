@@ -28,4 +28,6 @@ def test_a_webhook_from_the_command_line(headway: Shell, monkeypatch: pytest.Mon
         headway.ok("webhook", "rm", hook, "--yes")
         assert headway.json("webhook", "list")["webhooks"] == []
         assert headway("webhook", "add", "https://example.com/").code == 2
+        refused = headway("webhook", "add", receiver.url, "--kind", "turn_finish")
+        assert (refused.code, "Did you mean turn_finished" in refused.err) == (2, True)
         assert headway("webhook", "show", hook).code == 3

@@ -104,6 +104,7 @@ def test_bad_subscriptions_are_refused(sqlite_client: Client) -> None:
     for body in (
         {"url": "http://example.com/"},
         {"url": "https://example.com/", "kinds": ["Turn Finished"]},
+        {"url": "https://example.com/", "kinds": ["conversation_created"]},
         {"url": "https://u:p@example.com/"},
         {"url": "https://example.com/", "secret": "mine"},
         {},

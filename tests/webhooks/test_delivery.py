@@ -74,7 +74,7 @@ def test_a_filter_chooses_by_kind_conversation_and_goal(sqlite_url: str, receive
             desk = TenantHarness(database)
             mine, other = desk.conversation(), desk.conversation()
             goal = desk.write(goals.add_goal, goals.NewGoal("A garden.", "It grows."))
-            subscribe(desk, receiver, "/kind", kinds=("conversation_created", "todo_changed"))
+            subscribe(desk, receiver, "/kind", kinds=("conversation_changed", "todo_changed"))
             subscribe(desk, receiver, "/conversation", conversation_id=mine.id)
             subscribe(desk, receiver, "/goal", goal_id=goal.id)
             desk.add("here", conversation_id=mine.id)

@@ -1,11 +1,12 @@
 """Events of the append-only log. Each is written in the same transaction as the change it describes."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import orjson
 
+from headway.ledger.errors import Invalid
 from headway.ledger.todo import Todo
 
 EventKind = Literal[
@@ -62,6 +63,22 @@ EventKind = Literal[
 RowChange = Literal["created", "updated", "deleted"]
 # Of streams, and not in the log.
 StreamedKind = Literal[EventKind, "log_pruned", "ping", "text_delta"]
+
+
+EVENT_KINDS: Final[tuple[str, ...]] = get_args(EventKind)
+STREAMED_KINDS: Final[tuple[str, ...]] = get_args(StreamedKind)
+SHOWN_LENGTH: Final = 60  # of a kind that does not exist
+
+
+def check_kinds(kinds: Iterable[str], known: Collection[str]) -> None:
+    """Raise Invalid for a kind that no event has. It would never arrive, and nothing would say so."""
+    for kind in kinds:
+        if kind not in known:
+            from difflib import get_close_matches  # noqa: PLC0415  only for a mistake
+
+            similar = get_close_matches(str(kind)[:SHOWN_LENGTH], known, n=2)
+            hint = f"Did you mean {' or '.join(similar)}?" if similar else "Examples: turn_finished, todo_changed."
+            raise Invalid(f"{str(kind)[:SHOWN_LENGTH]!r} is not the kind of an event. {hint}")
 
 
 class Event(NamedTuple):

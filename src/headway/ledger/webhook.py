@@ -4,6 +4,7 @@ import json
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.errors import Invalid
+from headway.ledger.events import EVENT_KINDS, check_kinds
 from headway.ledger.job import Job
 from headway.ledger.text import check_text
 
@@ -12,7 +13,6 @@ WebhookState = Literal["active", "retrying", "paused", "failed"]
 JOB_KIND: Final = "webhook"
 KEY_PREFIX: Final = "whsec_"  # of signing secrets
 KINDS_LIMIT: Final = 50  # event kinds in a filter
-KIND_LENGTH: Final = 60
 DESCRIPTION_LIMIT: Final = 1_000
 MAX_RECENT: Final = 30  # attempts that are kept
 
@@ -165,12 +165,10 @@ class DeliveryProgress(NamedTuple):
         return bool(self.attempts) and not self.attempts[0].error
 
 
-def check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
+def check_filter(kinds: tuple[str, ...]) -> tuple[str, ...]:
     if len(kinds) > KINDS_LIMIT:
         raise Invalid(f"A filter can name at most {KINDS_LIMIT} event kinds.")
-    for kind in kinds:
-        if not (kind.isascii() and kind.replace("_", "").isalpha() and kind.islower() and len(kind) <= KIND_LENGTH):
-            raise Invalid(f"{kind[:KIND_LENGTH]!r} is not the kind of an event. Examples: turn_finished, todo_changed.")
+    check_kinds(kinds, EVENT_KINDS)
     return tuple(dict.fromkeys(kinds))
 
 

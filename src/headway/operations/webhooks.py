@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.actions.engine import webhooks
 from headway.actions.engine.webhooks import DEFAULT_OVERLAP_S, MAX_OVERLAP_S
 from headway.ledger import webhook as ledger
+from headway.ledger.events import EVENT_KINDS
 from headway.ledger.parsing.addresses import URL_LIMIT
 from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
-from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT
+from headway.ledger.webhook import DESCRIPTION_LIMIT, KINDS_LIMIT
 from headway.operations.fields import CursorQuery, StrictModel, to_whole_number
 from headway.operations.operation import Document, OperationCall, OperationTable, many, one, page
 from headway.operations.todos import Deleted
@@ -17,7 +18,7 @@ from headway.values import operators as values_operators
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Begins with https://")]
 Kinds = Annotated[
-    list[Annotated[str, Field(pattern=rf"^[a-z][a-z_]{{0,{KIND_LENGTH - 1}}}$")]],
+    list[Annotated[str, WithJsonSchema({"type": "string", "enum": [*EVENT_KINDS]})]],
     Field(max_length=KINDS_LIMIT, description="Kinds of events, such as turn_finished. Empty: all"),
 ]
 Number = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]

@@ -33,7 +33,7 @@ from headway.ledger.webhook import (
     Webhook,
     WebhookChange,
     check_description,
-    check_kinds,
+    check_filter,
 )
 from headway.outbound import check_receiver
 from headway.storage.stores import events as event_store
@@ -82,7 +82,7 @@ def create_webhook(tx: Transaction, tenant_id: int, new: NewWebhook, hosts: tupl
         id=str(uuid4()),
         tenant_id=tenant_id,
         url=new.url,
-        kinds=json.dumps(check_kinds(new.kinds)),
+        kinds=json.dumps(check_filter(new.kinds)),
         conversation_id=new.conversation_id,
         goal_id=new.goal_id,
         description=check_description(new.description),
@@ -159,7 +159,7 @@ def change_webhook(tx: Transaction, tenant_id: int, webhook_id: str, wanted: Web
     check_scope(tx, tenant_id, wanted.conversation_id or 0, wanted.goal_id or 0)
     changes: dict[str, Any] = {name: value for name, value in wanted._asdict().items() if value is not None}
     if wanted.kinds is not None:
-        changes["kinds"] = json.dumps(check_kinds(wanted.kinds))
+        changes["kinds"] = json.dumps(check_filter(wanted.kinds))
     if wanted.description is not None:
         changes["description"] = check_description(wanted.description)
     if wanted.paused is not None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING
 
-from headway.ledger.events import StreamedKind
+from headway.ledger.events import STREAMED_KINDS, StreamedKind, check_kinds
 from headway.library.transport import RequestTransport
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Events:
         so.
         """
         wanted = {kinds} if isinstance(kinds, str) else set(kinds)
+        check_kinds(wanted, STREAMED_KINDS)
         events = self._transport.follow(conversation_id, after)
         try:
             async for event in events:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from headway.ledger.events import EventKind
 from headway.ledger.tenancy import TokenScope
 from headway.library.transport import RequestTransport, drop_none
 from headway.values.operators import (
@@ -27,7 +28,7 @@ class Webhooks:
         self,
         url: str,
         *,
-        kinds: Sequence[str] = (),
+        kinds: Sequence[EventKind] = (),
         conversation_id: int | None = None,
         goal_id: int | None = None,
         description: str = "",
@@ -57,7 +58,7 @@ class Webhooks:
         webhook_id: str,
         *,
         url: str | None = None,
-        kinds: Sequence[str] | None = None,
+        kinds: Sequence[EventKind] | None = None,
         conversation_id: int | None = None,
         goal_id: int | None = None,
         description: str | None = None,

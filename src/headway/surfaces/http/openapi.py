@@ -15,7 +15,7 @@ from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger import goal, inbox, permission
 from headway.ledger.check import Author, Proof
-from headway.ledger.events import RowChange
+from headway.ledger.events import EventKind, RowChange
 from headway.ledger.job import JobState
 from headway.ledger.parsing.todo_fields import Priority
 from headway.ledger.run import EffectState, MessageKind, MessageRole, RunStatus, SpendingGroup, TurnMode, TurnOutcome
@@ -63,6 +63,7 @@ ENUMS: Final[dict[str, Any]] = {
     "ConversationState": ConversationState,
     "Divergence": goal.Divergence,
     "DiffObstacle": Obstacle,
+    "EventKind": EventKind,
     "GoalDecision": goal.Decision,
     "GoalSource": goal.GoalSource,
     "GoalStatus": goal.GoalStatus,
