@@ -128,6 +128,17 @@ def test_null_is_absent_and_a_list_may_be_text(connect: Connect) -> None:
     run_session(connect, scenario)
 
 
+def test_results_have_the_fields_that_a_todo_uses(connect: Connect) -> None:
+    async def scenario(connected: McpClient) -> None:
+        urgent = await call(connected, "todo_add", subject="pay", priority="urgent", due="2026-12-01", labels=["home"])
+        assert (urgent["todo"]["priority"], urgent["todo"]["labels"]) == ("urgent", ["home"])
+        plain = await call(connected, "todo_add", subject="walk")
+        assert {"priority", "due", "labels"} & plain["todo"].keys() == set()
+        assert [todo.get("priority") for todo in (await call(connected, "todo_list", priority="urgent"))["todos"]] == ["urgent"]
+
+    run_session(connect, scenario)
+
+
 def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
     async def scenario(connected: McpClient) -> None:
         for subject in ("first", "second", "third"):

@@ -84,6 +84,7 @@ Priority = Literal["urgent", "high", "normal", "low"]
 
 PRIORITIES: Final[tuple[Priority, ...]] = get_args(Priority)  # stored as their places, which is how they are ordered
 NORMAL: Final = PRIORITIES.index("normal")
+DEFAULT_PRIORITY: Final = ("priority", "normal")  # in documents
 NO_DUE: Final = (LATEST_SECOND + 1) * 1000  # after every time, so that todos without one come last
 LABELS_LIMIT: Final = 20
 LABEL_LIMIT: Final = 50

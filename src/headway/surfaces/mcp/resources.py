@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headway.actions.todos import todo_lists, todos
 from headway.ledger.errors import NotFound
+from headway.ledger.parsing.todo_fields import DEFAULT_PRIORITY
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES
 from headway.storage.transaction import Transaction
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from headway.agents.tools.toolbox import Result
 
 # Lists are in order, and a model has no use for the rest.
-UNNEEDED_FIELDS: Final = frozenset(("position", "priority", "turn_id", "updated_at"))
-NO_PROOF: Final = ("proof", "none")
+UNNEEDED_FIELDS: Final = frozenset(("position", "turn_id", "updated_at"))
+UNSAID: Final = frozenset((("proof", "none"), DEFAULT_PRIORITY))
 VERBATIM: Final = "checks"  # a zero in a check was written by somebody
 
 
@@ -36,7 +37,11 @@ def compact_value(value: Any) -> Any:
     fields = {
         name: member if name == VERBATIM else compact_value(member) for name, member in value.items() if name not in UNNEEDED_FIELDS
     }
-    return {name: member for name, member in fields.items() if (member or member is False) and (name, member) != NO_PROOF}
+    return {name: member for name, member in fields.items() if (member or member is False) and not is_unsaid(name, member)}
+
+
+def is_unsaid(name: str, member: Any) -> bool:
+    return isinstance(member, str) and (name, member) in UNSAID
 
 
 def build_call_result(result: "Result") -> dict[str, Any]:
