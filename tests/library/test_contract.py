@@ -475,6 +475,9 @@ def test_events_are_replayed_filtered_and_followed(variant: Variant) -> None:
         assert seen == [("created", "one"), ("created", "two"), ("updated", "two")]
         assert event.number is not None
 
+        with pytest.raises(Invalid, match="Did you mean todo_changed"):
+            await anext(headway.events.follow(kinds="todo_change"))  # type: ignore[arg-type]  # as a program without types
+
         last: int = event.number
         late = [last]
         three = asyncio.create_task(headway.todos.add("three", conversation_id=conversation.id))
