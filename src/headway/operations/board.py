@@ -6,10 +6,9 @@ from pydantic import BaseModel, Field
 
 from headway.actions.todos import board, todos
 from headway.actions.todos.board import COMMENT_LIMIT, VIEWS_LIMIT, ViewChange
-from headway.agents.tools.arguments import Label
+from headway.agents.tools.arguments import ViewFieldFilters
 from headway.ledger import todo as ledger
 from headway.ledger.check import Proof
-from headway.ledger.parsing.todo_fields import Priority
 from headway.ledger.scope import TENANT_WIDE, ViewFilters
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import Status as TodoStatus
@@ -25,7 +24,7 @@ class NewComment(StrictModel):
     text: Annotated[str, Field(min_length=1, max_length=COMMENT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 
 
-class BoardFilters(StrictModel):
+class BoardFilters(ViewFieldFilters, StrictModel):
     """What is shown. A filter that is null or omitted shows all."""
 
     status: Status | None = None
@@ -43,14 +42,10 @@ class BoardFilters(StrictModel):
         ),
     ] = None
 
-    priority: Priority | None = None
-    label: Label | None = None
-    overdue: Annotated[bool | None, Field(description="Only open todos whose `due` has passed")] = None
-
     def to_filters(self) -> ViewFilters:
         conversation_id = TENANT_WIDE if self.conversation_id == "tenant" else self.conversation_id
         status = parse_status(self.status) if self.status else None
-        return ViewFilters(status, conversation_id, self.agent_id, self.proof, self.q, self.priority, self.label, self.overdue)
+        return ViewFilters(**dict(self) | {"conversation_id": conversation_id, "status": status})
 
 
 class NewView(StrictModel):

@@ -91,6 +91,14 @@ class TodoFieldFilters(BaseModel):
         return selection._replace(fields=parse_filters(dict(self), now))
 
 
+class ViewFieldFilters(BaseModel):
+    """Selects todos by one value of each of these fields, in the saved views of the board."""
+
+    priority: Priority | None = None
+    label: Label | None = None
+    overdue: Annotated[bool | None, Field(description="Only open todos whose `due` has passed")] = None
+
+
 class AnyArguments(Arguments):
     """The arguments of a tool that an MCP server or a client runs, which checks them itself."""
 
