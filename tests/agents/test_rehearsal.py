@@ -25,6 +25,7 @@ from headway.agents.instructions import prompts
 from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
 from headway.agents.models.rehearsal.reading import RecentResults, find_call, split_request
+from headway.agents.tools.agents import AGENT_TOOLS
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
 from headway.agents.tools.execution import use_execution
 from headway.agents.tools.external_calls import call_in_context
@@ -186,7 +187,7 @@ def test_steps_that_need_an_llm_are_cancelled(stage: Stage) -> None:
     answer_text = stage.ask("- Research the history of tea\n- Write a poem about it to poem.txt\n- Remember that tea is old")
 
     assert [(row.status, row.outcome) for row in stage.agent.rows()] == [
-        *[("canceled", "Not done: this step needs a real model.")] * 2,
+        *[("canceled", "Not done: this needs a real model.")] * 2,
         ("completed", "Remembered: tea is old"),
     ]
     assert answer_text.startswith("I went through 3 steps, and cancelled 2:\n")
@@ -315,8 +316,27 @@ def test_a_single_sum_makes_no_plan(stage: Stage) -> None:
     assert stage.calls() == [["calculate"], []]
 
 
-def test_a_question_that_needs_an_llm_is_answered_with_a_note_saying_so(stage: Stage) -> None:
-    assert stage.ask("What is the capital of France?").startswith("Rehearsed: an LLM would answer this here.")
+@each_row(
+    "request_",
+    [
+        ("What is the capital of France?",),
+        ("Write a haiku about tea into tea.txt",),
+        ("Write haiku about tea to tea.txt",),
+        ("Create tea.txt with a haiku about tea",),
+        ("Read tea.txt. Which line is the longest?",),
+        ("Fetch https://example.com/tea to find the price",),
+        ("Make a task list for tea",),
+    ],
+)
+def test_a_request_that_needs_a_real_model_is_not_done_by_half(request_: str) -> None:
+    said = respond_to(request_, *IN_PLAN_MODE)
+    assert (said.text or "").startswith("Not done: this needs a real model. "), said
+
+
+def test_a_delegated_task_that_needs_a_real_model_ends_as_a_failure() -> None:
+    task = build_runtime_message("Do this.", {"task": "Write a haiku about tea into tea.txt"})
+    (call,) = answer([task], offer(*BUILT_IN, *(tool for tool in AGENT_TOOLS if tool.name == "report_outcome"))).tool_calls
+    assert (call.tool_name, call.args) == ("report_outcome", {"summary": "Not done: this needs a real model.", "success": False})
 
 
 def test_a_worker_without_a_plan_does_its_steps_one_after_the_other(sqlite_agent: Agent, tmp_path: Path) -> None:
@@ -365,6 +385,7 @@ def test_a_queue_is_filled_once_and_worked_item_by_item(queue: Stage) -> None:
         ("completed", "Wrote 2 bytes to notes.txt."),
     ]
     assert queue.agent.rows()[2].status == "canceled"
+    assert "3. sing a song (cancelled): Not done: this needs a real model." in answer_text
     assert answer_text.startswith("I went through 3 steps, and cancelled 1:\n")
     assert "is not an LLM" in answer_text
 
@@ -381,7 +402,7 @@ def test_a_single_step_gets_an_item_of_the_queue(queue: Stage) -> None:
 
 @each_row(
     ("text", "ok"),
-    [("84", True), ("", False), ("Not done: no such file", False), ("I could not do it.", False), ("Rehearsed: …", True)],
+    [("84", True), ("", False), ("Not done: no such file", False), ("I could not do it.", False), ("A haiku", True)],
 )
 def test_the_assessor_takes_an_answer_that_does_not_say_no(text: str, ok: bool) -> None:
     response = answer([build_runtime_message("Assess this answer.", {"answer": text})], ModelRequestParameters())
@@ -445,6 +466,8 @@ def test_a_request_is_split_where_an_instruction_begins(request_: str, steps: in
         ("read it back", ("read_file", {"path": "n.txt"})),
         ("save the result to n.txt", ("write_file", {"path": "n.txt", "content": "84"})),
         ("write n.txt: hello", ("write_file", {"path": "n.txt", "content": "hello"})),
+        ("write 'hello you' to n.txt", ("write_file", {"path": "n.txt", "content": "hello you"})),
+        ("create n.txt containing the text: hello", ("write_file", {"path": "n.txt", "content": "hello"})),
         ("multiply it by 2", ("calculate", {"expression": "(84)*(2)"})),
         ("add milk to the list", None),
     ],

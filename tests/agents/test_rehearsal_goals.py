@@ -46,25 +46,20 @@ def test_a_goal_is_planned_worked_on_side_by_side_and_completed(tmp_path: Path) 
     assert read_files(tmp_path) == {"answer.txt": "84", "a.txt": "hello"}
 
 
-def test_a_goal_without_a_matching_rule_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
-    assert pursue_goal(tmp_path, "Prepare the launch of our newsletter")["status"] == "completed"
-    written = read_files(tmp_path)
-    assert set(written) == {"prepare-launch-newsletter-brief.md", "prepare-launch-newsletter-checklist.md"}
-    assert "Prepare the launch of our newsletter" in written["prepare-launch-newsletter-brief.md"]
-
-
-def test_an_impossible_step_is_planned_around_and_recorded(tmp_path: Path) -> None:
-    goal = pursue_goal(tmp_path, "Write a.txt: hello; read missing.txt; list the files")
-    assert goal["status"] == "completed"
-    assert [sub_goal["status"] for sub_goal in goal["sub_goals"]] == ["completed", "failed", "completed", "completed"]
-    assert goal["journal"].count("replanned") == 1
-    assert "missing.txt" in read_files(tmp_path)["not-done.md"]
-
-
-def test_the_rehearsal_gives_up_rather_than_pretending(tmp_path: Path) -> None:
-    goal = pursue_goal(tmp_path, "Read missing.txt; read gone.txt", "Both were read")
+def test_a_goal_that_needs_a_real_model_is_abandoned_with_this_reason(tmp_path: Path) -> None:
+    goal = pursue_goal(tmp_path, "Write a haiku about tea into tea.txt")
     assert goal["status"] == "abandoned"
-    assert "rehearsal model" in goal["pause_reason"]
+    assert goal["pause_reason"].startswith("Write a haiku about tea into tea.txt: Not done: this needs a real model.")
+    assert read_files(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("part", "reason"), [("read missing.txt", "There is no missing.txt"), ("sing a song", "a real model")])
+def test_a_goal_of_which_a_part_was_not_done_is_not_completed(tmp_path: Path, part: str, reason: str) -> None:
+    goal = pursue_goal(tmp_path, f"Write a.txt: hello; {part}; list the files")
+    assert goal["status"] == "abandoned"
+    assert goal["sub_goals"][1]["status"] == "failed"
+    assert reason in goal["pause_reason"]
+    assert "is not an LLM" in goal["pause_reason"]
 
 
 @pytest.mark.parametrize("wish", ["x", "?", "- a\n- b\n- c", "[GOAL]\nx\n[END GOAL]", "Write a.txt: [END GOAL]\n- #1 [failed] y"])

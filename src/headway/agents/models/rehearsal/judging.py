@@ -10,15 +10,16 @@ from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall
 from headway.agents.transcripts.transcript import Facts
 from headway.ledger.framing import format_inline
-from headway.ledger.goal import OPEN_STATUSES
 
+DISCLAIMER: Final = (
+    "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
+    "openai:gpt-5-mini with OPENAI_API_KEY."
+)
 FAILURE_WORDS: Final = re.compile(
     r"\b(?:failed|could(?: not|n['’]t)|can(?:not|['’]t)|unable|was not able|not done)\b", re.IGNORECASE
 )
 BY_RULE_REASON: Final = "Rehearsal, by rule: there is an outcome, and it does not say that it failed."
 READ_ONLY_TOOLS: Final = frozenset(("read_file", "list_files", "recall", "todo_list"))
-NOTE_FILE: Final = "not-done.md"
-LONG_WORD: Final = re.compile(r"[a-z0-9]{4,20}")
 
 
 def assess_answer(answer: str) -> str:
@@ -67,24 +68,14 @@ def plan_goal(facts: Facts) -> dict[str, Any]:
 
 
 def split_goal(goal: str) -> list[str]:
-    """Split a goal into pieces of work, keeping steps that need each other's results together.
-
-    A goal that no rule fits becomes a brief and a checklist in files, which is as much as can be done without an LLM.
-    """
+    """Split a goal into pieces of work, keeping steps that need each other's results together."""
     pieces: list[str] = []
     for step in reading.split_request(goal):
         if pieces and isinstance(reading.find_call(step, RecentResults()), CannotRun):
             pieces[-1] = f"{pieces[-1]}, then {step}"
         else:
             pieces.append(step)
-    if any(reading.find_call(step, RecentResults()) for piece in pieces for step in reading.split_request(piece)):
-        return pieces
-    name, quotation = "-".join(LONG_WORD.findall(goal.lower())[:3]) or "goal", format_inline(goal, 200)
-    return [
-        f"Write {name}-brief.md: The goal is this: {quotation}",
-        f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have someone else review it",
-        "List the files",
-    ]
+    return pieces
 
 
 def is_read_only(piece: str) -> bool:
@@ -92,27 +83,14 @@ def is_read_only(piece: str) -> bool:
     return isinstance(call, RehearsalCall) and call.tool in READ_ONLY_TOOLS
 
 
-def replan_goal(facts: Facts) -> dict[str, Any]:
-    """Record failed work as not done, once, and keep the remaining sub-goals without it."""
-    sub_goals = facts["sub_goals"]
-    dropped_ids = {sub_goal["id"] for sub_goal in sub_goals if sub_goal["status"] in ("failed", "skipped")}
-    failed = [sub_goal for sub_goal in sub_goals if sub_goal["id"] in dropped_ids or sub_goal["divergence"] == "major"]
-    if not failed or any(NOTE_FILE in sub_goal["description"] for sub_goal in sub_goals):
-        return {"sub_goals": [], "give_up": "This is the rehearsal model: it follows rules, and none of them helps here."}
-    remaining = [
-        {"id": sub_goal["id"], "depends_on": [dependency for dependency in sub_goal["depends_on"] if dependency not in dropped_ids]}
-        for sub_goal in sub_goals
-        if sub_goal["status"] in OPEN_STATUSES
-    ]
-    summary = "; ".join(format_inline(f"{sub_goal['description']}: {sub_goal['outcome']}", 200) for sub_goal in failed)
-    note = {
-        "id": "note",
-        "title": "Note what was not done",
-        "description": f"Write {NOTE_FILE}: {summary}",
-        "expected_outcome": "The file says what was not done.",
-        "kind": "write",
+def give_up_goal(facts: Facts) -> dict[str, Any]:
+    """Give the goal up: rules know no second way, and a goal without a part of its work is not reached."""
+    failed = [sub_goal for sub_goal in facts["sub_goals"] if sub_goal["status"] == "failed" or sub_goal["divergence"] == "major"]
+    reasons = [format_inline(f"{sub_goal['description']}: {sub_goal['outcome']}", 300) for sub_goal in failed]
+    return {
+        "sub_goals": [],
+        "give_up": f"{'; '.join(reasons)} The rehearsal model, which is not an LLM, knows no other way.".strip(),
     }
-    return {"sub_goals": [*remaining, note], "reason": "The failed work is written down, and the rest continues."}
 
 
 def evaluate_outcome(facts: Facts) -> dict[str, Any]:
@@ -128,7 +106,7 @@ def judge_goal(facts: Facts) -> dict[str, Any]:
 
 FORMS: Final[dict[str, Callable[[Facts], dict[str, Any]]]] = {
     prompts.SUBMIT_PLAN: plan_goal,
-    prompts.SUBMIT_REPLAN: replan_goal,
+    prompts.SUBMIT_REPLAN: give_up_goal,
     prompts.SUBMIT_EVALUATION: evaluate_outcome,
     prompts.SUBMIT_VERDICT: judge_goal,
     prompts.SUBMIT_INTERVENTION: lambda _facts: {"action": "message", "text": "Try another way, or end with what you have."},

@@ -16,6 +16,7 @@ from pydantic_ai.usage import RequestUsage
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal import judging as questions
 from headway.agents.models.rehearsal import reading
+from headway.agents.models.rehearsal.judging import DISCLAIMER
 from headway.agents.models.rehearsal.reading import (
     CannotRun,
     RehearsalCall,
@@ -36,17 +37,10 @@ from headway.agents.tools.toolbox import to_result
 from headway.ledger.framing import format_inline
 from headway.ledger.tiers import REHEARSAL_MODEL
 
-DISCLAIMER: Final = (
-    "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
-    "openai:gpt-5-mini with OPENAI_API_KEY."
-)
 EXAMPLE_REQUEST: Final = "“Calculate 12*7, then write the result to notes.txt, and then list the files”"
 GREETING: Final = f"Hello! I am Headway's stand-in for an LLM: I plan, and use simple tools. Try {EXAMPLE_REQUEST}.\n\n{DISCLAIMER}"
-NO_RULE_ANSWER: Final = (
-    f"Rehearsed: an LLM would answer this here. What I can do: plan steps, and use simple tools. Try {EXAMPLE_REQUEST}."
-)
-REHEARSED_OUTCOME: Final = StepOutcome("Rehearsed: an LLM would do this step here.")
-NEEDS_MODEL: Final = StepOutcome("Not done: this step needs a real model.", ok=False)
+NEEDS_MODEL: Final = StepOutcome("Not done: this needs a real model.", ok=False)
+NO_RULE_ANSWER: Final = f"{NEEDS_MODEL.text} Without one I can plan steps, and use simple tools. Try {EXAMPLE_REQUEST}."
 STUCK_PREFIX: Final = "The plan does not change whatever I do: "
 SMALL_TALK: Final = re.compile(
     r"\s*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|thanks?|thank you|bye|goodbye|help|who are you|what are you"
@@ -155,7 +149,6 @@ def work_on_plan(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
         return [start, *([end] if isinstance(end, PlannedCall) else [])]
     if isinstance(end, PlannedCall):
         return [end]
-    end = NEEDS_MODEL if end is REHEARSED_OUTCOME else end
     status = {} if end.ok else {"status": "cancelled"}
     return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
 
@@ -206,20 +199,26 @@ def parse_items(result: Any) -> list[tuple[str, str, str]]:
 
 def work_on_queue(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
-        return append_disclaimer(
-            render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in plan.ended])
-        )
+        return append_disclaimer(render_report([(item.title, describe_ended(parsed, item)) for item in plan.ended]))
     item = get_current_item(plan)
     step = parsed.find_step(item)
     end = resolve_step(parsed, step, item.id)
     if isinstance(end, PlannedCall):
         return [end]
-    if end is REHEARSED_OUTCOME and SMALL_TALK.fullmatch(step):
+    if end is NEEDS_MODEL and SMALL_TALK.fullmatch(step):
         return GREETING
     cancel = RehearsalCall("manage_todos", {"delete": [item.id]})
-    if end is REHEARSED_OUTCOME and not any((made.tool, made.arguments) == tuple(cancel) for made in parsed.completed_calls):
+    if not end.ok and not any((made.tool, made.arguments) == tuple(cancel) for made in parsed.completed_calls):
         return [PlannedCall(cancel, f"cancel {item.id}")]
     return end.text if len(plan.open) > 1 else append_disclaimer(end.text)
+
+
+def describe_ended(parsed: ParsedMessages, item: RehearsalItem) -> StepOutcome:
+    """Describe an item that has ended. The plan does not say why one was cancelled, so its step is looked at again."""
+    if item.status == "completed":
+        return StepOutcome("")
+    end = resolve_step(parsed, parsed.find_step(item), item.id)
+    return StepOutcome("", ok=False) if isinstance(end, PlannedCall) else end._replace(ok=False)
 
 
 def get_current_item(plan: RehearsalPlan) -> RehearsalItem:
@@ -237,13 +236,11 @@ def work_without_plan(parsed: ParsedMessages) -> RehearsalReply:
         if isinstance(end, PlannedCall) and index >= last_started:
             return [end]
         ends.append((step, StepOutcome("done earlier.") if isinstance(end, PlannedCall) else end))
-    if len(ends) > 1 and not parsed.request.is_delegated:
-        ends = [(step, NEEDS_MODEL if end is REHEARSED_OUTCOME else end) for step, end in ends]
     if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(parsed.request.text)):
         return GREETING
-    reply = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
+    reply = render_report(ends) if len(ends) > 1 else ends[0][1].text
     if not parsed.request.is_delegated:
-        return append_disclaimer(reply)
+        return append_disclaimer(NO_RULE_ANSWER if reply == NEEDS_MODEL.text else reply)
     if all(end.ok for _, end in ends) or "report_outcome" not in parsed.offered:
         return reply
     return [PlannedCall(RehearsalCall("report_outcome", {"summary": reply, "success": False}), "outcome")]
@@ -255,7 +252,7 @@ def resolve_step(parsed: ParsedMessages, step: str, key: str) -> StepOutcome | P
         return to_outcome(earlier_call.tool, earlier_call.arguments, earlier_call.result)
     call = parsed.find_named_tool(step) or reading.find_call(step, parsed.recent_results)
     if call is None:
-        return REHEARSED_OUTCOME
+        return NEEDS_MODEL
     if isinstance(call, CannotRun):
         return StepOutcome(f"Not done: {call.reason}", ok=False)
     if call.tool not in parsed.offered:

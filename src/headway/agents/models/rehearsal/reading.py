@@ -60,6 +60,7 @@ LEAD_IN: Final = re.compile(
 )
 COURTESY: Final = re.compile(r"(?:thanks|thank you|thx|cheers|please)\b[^\n]{0,40}", re.IGNORECASE)
 QUOTATION: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`|“[^“”\n]*”')
+QUOTED_TEXT: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|“[^“”\n]*”")
 LIST_ITEM: Final = re.compile(r"[^\S\n]*(?:[-*•+]|\(?\d{1,3}[.)]|\(?[a-z]\))[^\S\n]+(?:\[[ xX]\] +)?(\S.*)")
 NUMBER: Final = re.compile(r"(?:^|(?<=\s))\(?(\d{1,2})[.)] (?=\S)")
 SEPARATOR: Final = re.compile(
@@ -176,7 +177,6 @@ REFERENCE: Final = re.compile(
     r"|sum|total|product|number|value|time|date|list|files?|notes?|contents?|page|text|calculation)(?: (?:of|from) [^\n]{1,80})?",
     re.IGNORECASE,
 )
-DESCRIPTION_START: Final = re.compile(r"(?:an?|the|some|my|your|our|two|three|several|down)\b", re.IGNORECASE)
 STOP_WORDS: Final = re.compile(
     r"\b(?:a|about|an|and|are|did|do|for|i|is|me|my|of|on|said|say|that|the|to|told|what|you|your)\b|[^\w\s'@.+-]|(?<!\.)\.+$",
     re.IGNORECASE,
@@ -187,25 +187,25 @@ NO_RESULT_YET: Final = CannotRun("there is no result to use here.")
 def find_call(step: str, recent: RecentResults) -> RehearsalCall | CannotRun | None:
     """Return the tool call for a step, the reason it cannot run, or None if no rule fits and an LLM would be needed."""
     instruction = strip_lead_in(step[:READ_LIMIT].strip())
-    for text in (instruction, re.split(r"(?<=[.!?])\s", instruction, maxsplit=1)[0]):
-        for pattern, call in RULES:
-            if (match := pattern.fullmatch(text)) and (tool_call := call(match, recent)):
-                return tool_call
+    for pattern, call in RULES:
+        if (match := pattern.fullmatch(instruction)) and (tool_call := call(match, recent)):
+            return tool_call
     return None
 
 
 def build_write_call(path: str, content: str, recent: RecentResults) -> RehearsalCall | CannotRun:
-    content = content.strip().strip("\"'`“”")
+    content = content.strip()
     if REFERENCE.fullmatch(content.rstrip(".!")):
         return RehearsalCall("write_file", {"path": path, "content": recent.result}) if recent.result else NO_RESULT_YET
-    return RehearsalCall("write_file", {"path": path, "content": content})
+    return RehearsalCall("write_file", {"path": path, "content": content.strip("\"'`“”")})
 
 
-def to_write_call(match: re.Match[str], recent: RecentResults) -> RehearsalCall | CannotRun | None:
-    content = match[1].strip()
-    if DESCRIPTION_START.match(content) and not REFERENCE.fullmatch(content):
-        return None  # "a poem about spring" would have to be composed
-    return build_write_call(match[2], content, recent)
+def write_literally(path: str, content: str, recent: RecentResults) -> RehearsalCall | CannotRun | None:
+    """Write a quotation or a result. Anything else, such as "a poem about spring", would have to be composed."""
+    content = content.strip().rstrip(".!")
+    if QUOTED_TEXT.fullmatch(content) or REFERENCE.fullmatch(content):
+        return build_write_call(path, content, recent)
+    return None
 
 
 def to_read_call(_match: re.Match[str], recent: RecentResults) -> RehearsalCall | CannotRun:
@@ -226,8 +226,7 @@ def to_calculate_call(match: re.Match[str], recent: RecentResults) -> RehearsalC
         text = IT_AS_NUMBER.sub(recent.result, text)
     for pattern, replacement in SPELLED_OPERATIONS:
         text = pattern.sub(replacement, text)
-    remainder = re.sub(r"\b(?:sqrt|round|abs|min|max|sum)(?= ?\()|\bpi\b|\be\b", "", text)
-    is_whole = re.fullmatch(r"[0-9.+\-*/%(),\s]+", remainder) and re.search("[0-9]", text)
+    is_whole = re.fullmatch(r"[0-9.+\-*/%(),\s]+", text) and re.search("[0-9]", text)
     has_work = re.search(r"[+*/%(]|[0-9)] ?-", text) and not re.fullmatch(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", text)
     return RehearsalCall("calculate", {"expression": text}) if is_whole and has_work else None
 
@@ -244,32 +243,21 @@ SPELLED_OPERATIONS: Final = tuple(
     (compile_rule(pattern), replacement)
     for pattern, replacement in (
         (r"^multiply (.+) (?:by|with|and) (.+)$", r"(\1)*(\2)"),
-        (r"^divide (.+) by (.+)$", r"(\1)/(\2)"),
-        (r"^subtract (.+) from (.+)$", r"(\2)-(\1)"),
-        (r"^(?:add|sum of) (.+) (?:to|and) (.+)$", r"(\1)+(\2)"),
-        (r"^product of (.+) and (.+)$", r"(\1)*(\2)"),
-        (r"^double (.+)$", r"(\1)*2"),
-        (r"^halve (.+)$", r"(\1)/2"),
-        (r"^square (?!root)(.+)$", r"(\1)**2"),
         (rf"{NUMBER_GROUP} ?(?:%|per ?cent) of {NUMBER_GROUP}", r"(\1*\2/100)"),
-        (rf"square root of {NUMBER_GROUP}", r"sqrt(\1)"),
-        (r"\bsquared\b", "**2"),
         (r"\bplus\b", "+"),
         (r"\bminus\b|−|–", "-"),
         (r"\b(?:times|multiplied by)\b|[×·]|(?<=[0-9)]) ?x ?(?=[0-9(])", "*"),
         (r"\bdivided by\b|÷", "/"),
-        (r"\bto the power of\b|\^", "**"),
         (r"(?<![0-9.,(])([0-9]{1,3}),([0-9]{3})(?![0-9,)])", r"\1\2"),
     )
 )
 FETCH: Final = r"(?:fetch|get|download|open|visit|load|read|request|look at|check)\b[^\n:]{0,60}?\b"
 NOTE: Final = r"(?:add|create|note|make|put|write down) (?:an? |the )?(?:new )?"
-NAMED_AS: Final = r"(?:(?:to|for|called|named|saying)\b)?"
 LIST: Final = r"(?:list|show|see|check|which|what(?:'s| is| are)?)(?: me)?(?: all)?(?: on)?(?: the| my| our| your)?(?: open)?"
 HERE: Final = (
     r"(?: are| do we have| do you have)?(?: there| here)?(?: (?:in|of|from) (?:the |my |your |this )?(?:workspace|folder))?"
 )
-WITH_CONTENT: Final = r"(?:: ?| with (?:the )?(?:content|text|words?)s?:? | (?:with|containing|saying):? )"
+CONTAINING: Final = r" (?:with|containing|saying)(?: the)?(?: (?:content|text|word)s?)?"
 SHOW: Final = r"(?:read|open|show|display|print|cat|check)(?: me)?(?: back)?(?: what(?:'s| is) in)?(?: the)?(?: contents? of)?"
 RECALL: Final = (
     r"(?:recall|what do you (?:remember|know)|do you remember|what did i (?:tell|say)|search (?:your |the )?(?:memory|notes))"
@@ -277,25 +265,31 @@ RECALL: Final = (
 KEEP: Final = r"(?:remember|memori[sz]e|keep in mind|note down|note(?= that\b|:)|make a note)(?: that\b)?(?: of\b)?"
 TELL: Final = r"(?:what(?:['’]s| is)?|tell|show|give|get|check|look up|find out|say)(?: me)?(?: what)? ?(?:the )?"
 IS_IT: Final = r"(?: is it| it is| is today| now| right now| today)*"
-ZONE: Final = r"(?: in ([A-Za-z_]{2,20}/[A-Za-z_/]{2,40}|UTC))?(?: right)?(?: now)?"
 ASK: Final = r"(?:calculate|compute|evaluate|solve|work out|figure out|what(?:['’]s| is| are)|how much (?:is|are)):? (?:the )?"
 QUOTATION_MARKS: Final = r"[\"“`']([^\"”`'\n]{1,500})[\"”`']"
 Rule = Callable[[re.Match[str], RecentResults], RehearsalCall | CannotRun | None]
 RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     (
-        compile_rule(rf"{FETCH}(https?://[^\s\"'`<>]{{4,2000}}).{{0,200}}"),
+        compile_rule(rf"{FETCH}(https?://[^\s\"'`<>]{{4,2000}})"),
         lambda match, _: RehearsalCall("http_get", {"url": match[1].rstrip(".,;:!?)]”")}),
     ),
     (
-        compile_rule(rf"{NOTE}{TODO}(?: item)?\b ?{NAMED_AS} ?[:\-–]? ?(\S.*)"),
+        compile_rule(rf"{NOTE}{TODO}(?: item)?(?::| (?:to|for|called|named|saying)\b) ?(\S.*)"),
         lambda match, _: RehearsalCall("todo_add", {"subject": format_title(match[1].strip())}),
     ),
     (compile_rule(rf"{LIST} {TODO}s?(?: list)?[?.!]*"), lambda _match, _recent: RehearsalCall("todo_list", {})),
     (
-        compile_rule(rf"{WRITE_VERB} {NAMED_FILE}{WITH_CONTENT}\s*(\S.*)"),
+        compile_rule(rf"{WRITE_VERB} {NAMED_FILE}(?:{CONTAINING})?: ?\s*(\S.*)"),
         lambda match, recent: build_write_call(match[1], match[2], recent),
     ),
-    (compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"), to_write_call),
+    (
+        compile_rule(rf"{WRITE_VERB} {NAMED_FILE}{CONTAINING} (\S.*)"),
+        lambda match, recent: write_literally(match[1], match[2], recent),
+    ),
+    (
+        compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"),
+        lambda match, recent: write_literally(match[2], match[1], recent),
+    ),
     (
         compile_rule(rf"(?:replace|change) {QUOTATION_MARKS} (?:with|by|to) {QUOTATION_MARKS} in {NAMED_FILE}[.!]?"),
         lambda match, _: RehearsalCall("edit_file", {"path": match[3], "old": match[1], "new": match[2]}),
@@ -313,10 +307,8 @@ RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     ),
     (compile_rule(rf"{KEEP}:? ?(\S.*)"), to_remember_call),
     (
-        compile_rule(
-            rf"(?:now|today|(?:{TELL})?(?:the )?(?:current |today['’]s )?{TIME}(?: and (?:the )?{TIME})?){IS_IT}{ZONE}[?.! ]*"
-        ),
-        lambda match, _: RehearsalCall("now", {"timezone": match[1]} if match[1] else {}),
+        compile_rule(rf"(?:now|today|(?:{TELL})?(?:the )?(?:current |today['’]s )?{TIME}(?: and (?:the )?{TIME})?){IS_IT}[?.! ]*"),
+        lambda _match, _recent: RehearsalCall("now", {}),
     ),
     (compile_rule(rf"(?:{ASK})?(.{{1,500}})"), to_calculate_call),
 )
