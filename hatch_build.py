@@ -4,11 +4,13 @@
 
 None of them is committed. The blocking library is written from the asynchronous one: each method of `library/namespaces` gets a
 twin with the same name, arguments and docstring in `library/blocking`. The catalogue of the MCP server is written from the tools.
+The types that type checkers read are written from the library, into the wheel only.
 """
 
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -45,7 +47,11 @@ class GeneratedFilesHook(BuildHookInterface[BuilderConfig]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         refresh(Path(self.root))
-        if version == "editable" or not (commit := describe_commit(self.root)):
+        if version == "editable":
+            return
+        if self.target_name == "wheel":
+            build_data["force_include"] |= self.write_types()
+        if not (commit := describe_commit(self.root)):
             return
         self.commit.parent.mkdir(parents=True, exist_ok=True)
         self.commit.write_text(commit, encoding="ascii")
@@ -54,6 +60,19 @@ class GeneratedFilesHook(BuildHookInterface[BuilderConfig]):
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         self.commit.unlink(missing_ok=True)
+        shutil.rmtree(self.types, ignore_errors=True)
+
+    def write_types(self) -> dict[str, str]:
+        """Write what type checkers read of the library. Return where each file belongs in the wheel."""
+        sys.path.append(str(Path(self.root, "scripts")))
+        from write_types import write_types  # noqa: PLC0415  this file is imported from elsewhere
+
+        written = write_types(Path(self.root, "src"), self.types)
+        return {str(file): place.as_posix() for file, place in written.items()}
+
+    @property
+    def types(self) -> Path:
+        return Path(self.directory) / "types"
 
     @property
     def commit(self) -> Path:

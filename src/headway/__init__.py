@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from headway.values.events import TypedEvent
     from headway.values.files import File, FileVersion
     from headway.values.goals import AgentResult, Goal, JournalEntry, SubGoal
+    from headway.values.inbox import Approval, PersonRequest, Question
     from headway.values.operators import (
         AccessToken,
         CreatedAccessToken,
