@@ -56,7 +56,7 @@ def cli_page() -> str:
     parts = [
         MADE,
         "# Every command",
-        "The output of `headway … --help`. [The command line](../cli.md) describes output, exit codes and leases.",
+        "The output of `headway … --help`. [The command line](../page.md#the-command-line) explains output and exit codes.",
         "All commands accept these options, before or after the subcommand; they are omitted below.\n"
         "An option that has no effect on a command (`halt --tenant acme`) is rejected:",
         block(flags_of_all()),

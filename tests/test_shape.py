@@ -399,7 +399,7 @@ def test_the_command_is_installed_under_its_name() -> None:
 
 
 def test_every_group_of_commands_has_a_place_in_the_overview() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
     groups = {" ".join(words[:-1] or words) for words in list_shown_commands(headway)}
     assert sorted(group for group in groups if f"`{group}`" not in page) == []
 

@@ -18,7 +18,7 @@ REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks",
 COMPATIBLE_FAMILIES: Final[tuple[ToolFamily, ...]] = (
     "queue",
     "tasks",
-)  # see docs/compatible-tools.md
+)  # see docs/tools.md
 READING_TOOLS: Final = frozenset(("list_todo", "ListTasks", "todo_list", "todo_ready"))  # their tools that change nothing
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 ROLE_FOLDER: Final = "agents"  # of the home: the operator's roles, a TOML file each
