@@ -234,15 +234,26 @@ def test_a_key_is_no_message_where_the_output_goes_elsewhere(talker: Shell, mode
     assert read_messages(talker) == ["hello"]
 
 
-def test_a_person_types_before_the_agents_are_loaded_and_the_chat_ends_if_that_fails(talker: Shell) -> None:
+def test_a_chat_that_cannot_open_says_so_and_ends_before_a_message_is_sent(talker: Shell) -> None:
     tools = talker.folder / ".headway" / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     (tools / "broken.py").write_text("def (")
     with talker.seated("chat", "--home", ".headway") as terminal:
         assert terminal.sees(PROMPT)
-        terminal.type("hello\n")
+        terminal.type("hel")  # the agents are loaded meanwhile
         ran = terminal.leave()
 
     assert ran.code == 2
     assert "broken.py cannot be loaded: SyntaxError" in "\n".join(render_screen(ran.out))
     assert read_messages(talker) == []
+
+
+@pytest.mark.parametrize(("name", "reason"), [("nobody:x", "Unknown"), ("no-colon", "write it as provider:name")])
+def test_a_chat_whose_model_cannot_be_used_ends_before_a_message_is_sent(talker: Shell, name: str, reason: str) -> None:
+    with talker.seated("chat", "-m", name) as terminal:
+        ran = terminal.leave()
+
+    shown = " ".join("\n".join(render_screen(ran.out)).split())
+    assert ran.code == 2
+    assert f"headway: The model '{name}' cannot be used" in shown
+    assert reason in shown

@@ -202,14 +202,25 @@ class ChatSession:
 
     async def start_opening(self) -> None:
         """Begin in the background, while a person types."""
-        self.opening = asyncio.create_task(self.begin())
+        self.opening = asyncio.create_task(self.begin() if self.once else self.begin_checked())
+
+    async def begin_checked(self) -> None:
+        """Begin, and raise SettingsError if no model can answer. A single message gets this error as the end of its turn."""
+        await self.begin()
+        await asyncio.to_thread(self.check_model)
+
+    def check_model(self) -> None:
+        models = self.active_headway.runtime.models
+        if not any(models.try_load(name) for name in models.list_names("strong")):
+            models.find("strong")
 
     async def wait_until_open(self) -> None:
         if self.opening:
-            await self.opening
+            await asyncio.shield(self.opening)
 
     async def end(self) -> None:
-        await self.wait_until_open()
+        if self.opening:
+            await asyncio.wait({self.opening})
         if self.headway:
             await self.headway.stop_agents()
             self.headway.close()

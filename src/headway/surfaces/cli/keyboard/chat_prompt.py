@@ -3,8 +3,8 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
 
 import click
 
@@ -26,9 +26,15 @@ HISTORY_NAME = "typed.jsonl"
 KEY = re.compile(r"\x1b(?:\[[0-9;]*.?|O.?|.?)")  # what a key sends that types no character
 
 
-def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], str | None]:
-    """Return a function that asks for a line, which begins as a draft. It returns None when the person ends the chat."""
+def open_prompt(
+    runner: asyncio.Runner, history_folder: str, wait_until_open: Callable[[], Coroutine[Any, Any, None]]
+) -> Callable[[str], str | None]:
+    """Return a function that asks for a line, which begins as a draft. It returns None when the person ends the chat.
+
+    It raises the error of a chat that cannot open, also while a line is typed.
+    """
     if not is_terminal():
+        runner.run(wait_until_open())
         return ask_plainly
     from headway.surfaces.cli.keyboard.line_editor import Interrupted, LineEditor  # noqa: PLC0415  only needed at a terminal
 
@@ -37,7 +43,7 @@ def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], 
     def ask(draft: str) -> str | None:
         for is_again in (False, True):
             try:
-                return runner.run(editor.ask(draft))
+                return runner.run(ask_until_failure(editor.ask(draft), wait_until_open()))
             except EOFError:
                 return None
             except Interrupted:
@@ -46,6 +52,20 @@ def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], 
         return None
 
     return ask
+
+
+async def ask_until_failure(asking: Coroutine[Any, Any, str], opening: Coroutine[Any, Any, None]) -> str:
+    """Ask for a line, but leave the prompt when the chat turns out to be unable to open."""
+    line, opened = asyncio.ensure_future(asking), asyncio.ensure_future(opening)
+    await asyncio.wait({line, opened}, return_when=asyncio.FIRST_COMPLETED)
+    if opened.done() and opened.exception() and not line.done():
+        line.cancel()
+        await asyncio.wait({line})
+        opened.result()
+    try:
+        return await line
+    finally:
+        opened.cancel()
 
 
 def ask_plainly(_draft: str) -> str | None:
@@ -109,7 +129,7 @@ def run_prompt_loop(runner: asyncio.Runner, session: Chat, introduction: list[st
     click.echo(f"Chatting with {describe_model(session)}. /help lists the commands; Ctrl-D ends the chat.", err=True)
     for sentence in introduction:
         click.echo(sentence, err=True)
-    ask = open_prompt(runner, session.settings.get_chat_history(session.scope.tenant_id))
+    ask = open_prompt(runner, session.settings.get_chat_history(session.scope.tenant_id), session.wait_until_open)
     while (line := ask(session.take_draft())) is not None:
         if line.strip() in LAST_WORDS:
             return
