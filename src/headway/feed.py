@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from headway.cells.departures import Departure, check_has_not_left, find_departure, find_departures
 from headway.ledger.errors import QuotaExceeded, StorageError, WrongCell
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
@@ -18,10 +19,8 @@ from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.server_session import ServerSession
-from headway.storage.stores import cells as cell_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import runs as run_store
-from headway.storage.stores.cells import Departure
 from headway.storage.stores.events import LogBounds
 from headway.storage.transaction import Transaction
 
@@ -320,18 +319,13 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
 def read_older_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> LogPage:
     """Read a page of the log, or raise WrongCell if the tenant has moved: its events are deleted here part by part, so the page
     could have gaps."""
-    check_tenant_is_here(tx, tenant_id)
+    check_has_not_left(tx, tenant_id)
     return read_page(tx, tenant_id, conversation_id, after)
 
 
 def read_bounds(tx: Transaction, tenant_id: int) -> LogBounds:
-    check_tenant_is_here(tx, tenant_id)
+    check_has_not_left(tx, tenant_id)
     return event_store.get_bounds(tx, tenant_id)
-
-
-def check_tenant_is_here(tx: Transaction, tenant_id: int) -> None:
-    if departure := cell_store.find_departure(tx, tenant_id):
-        raise WrongCell(f"The tenant has moved to the cell {departure.cell}.", *departure)
 
 
 class LogNews(NamedTuple):
@@ -346,7 +340,7 @@ def read_news(tx: Transaction, tenant_id: int, after: int, run_ids: Collection[s
     """Read what is new in the log. If nothing is new, or numbers are missing, the tenant may have moved to another cell."""
     page = read_page(tx, tenant_id, None, after)
     is_complete = page.events[-1].seq == after + len(page.events) if page.events else bool(run_ids)
-    departure = None if is_complete else cell_store.find_departure(tx, tenant_id)
+    departure = None if is_complete else find_departure(tx, tenant_id)
     return LogNews(page, {run_id: run_store.get_next_message_number(tx, tenant_id, run_id) for run_id in run_ids}, departure)
 
 
@@ -358,7 +352,7 @@ class TenantStates(NamedTuple):
 
 
 def read_states(tx: Transaction, tenant_ids: tuple[int, ...]) -> TenantStates:
-    return TenantStates(event_store.get_last_seqs(tx, tenant_ids), cell_store.find_departures(tx, tenant_ids))
+    return TenantStates(event_store.get_last_seqs(tx, tenant_ids), find_departures(tx, tenant_ids))
 
 
 class Feed:

@@ -10,10 +10,10 @@ import psycopg
 
 from headway import settings
 from headway.actions.installation import tenants
+from headway.cells import rows as cell_store
 from headway.cells.moving import CellAccess, Route
-from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell
+from headway.cells.rules import TENANT_IDS_PER_CELL, Cell
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import cells as cell_store
 from headway.storage.stores.retention import list_tables
 from headway.storage.transaction import Row, Transaction, within_tenant
 from headway.testing import TenantHarness

@@ -8,11 +8,11 @@ import pytest
 
 from headway.actions.access import idempotency
 from headway.actions.engine import schedules
-from headway.actions.installation import moves
 from headway.actions.runs import jobs
+from headway.cells import move_steps as moves
 from headway.cells import moving
 from headway.cells.moving import move_tenant, undo_move
-from headway.ledger.cells import Move
+from headway.cells.rules import Move
 from headway.ledger.errors import Conflict, TenantMoving
 from headway.storage.postgres.fence import fence_new_tables
 from headway.storage.stores import jobs as job_store

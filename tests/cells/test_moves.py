@@ -12,14 +12,14 @@ from headway.actions.access import idempotency, local_tenant, tokens
 from headway.actions.access.idempotency import Answer, IdempotentRequest
 from headway.actions.engine import schedules
 from headway.actions.engine.schedules import Timing
-from headway.actions.installation import moves as leaving
 from headway.actions.installation import tenants
 from headway.actions.runs import jobs
+from headway.cells import move_steps as leaving
+from headway.cells import rows as cell_store
 from headway.cells.moving import Route, move_tenant, undo_move
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import NEVER, Job, JobState
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import cells as cell_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import schedules as schedule_store

@@ -8,7 +8,7 @@ import httpx
 
 from headway.actions.access import tokens
 from headway.cells.moving import move_tenant
-from headway.ledger.cells import find_cell_name
+from headway.ledger.tenancy import find_issuer
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells
 from tests.surfaces.in_process_app import open_app
@@ -46,7 +46,7 @@ def test_a_token_works_in_the_cell_of_its_tenant_alone(cells: Cells, tmp_path: P
     desk.write(tokens.revoke, revoked.token.id)
     desk.write(lambda tx, _: tx.run("UPDATE tokens SET expires_at = 1 WHERE id = ?", expired.token.id))
     relabeled = active.secret.replace("hw_a_", "hw_b_")
-    assert (find_cell_name(active.secret), find_cell_name(relabeled)) == ("a", "b")
+    assert (find_issuer(active.secret), find_issuer(relabeled)) == ("a", "b")
     move_tenant(cells.route(), "acme")
     moved = cells.desk("b", "acme")
     before, others = cells.read_rows("b", moved.tenant.id), cells.read_rows("b", other.tenant.id)

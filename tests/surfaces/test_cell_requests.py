@@ -15,8 +15,8 @@ from headway.actions.access.tokens import NewToken
 from headway.actions.installation import tenants
 from headway.cells.directory import Directory
 from headway.cells.registry import CellDraft, add_cell, add_tenant
-from headway.ledger.cells import find_cell_name
 from headway.ledger.errors import SettingsError, Unauthorized
+from headway.ledger.tenancy import find_issuer
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import act_as_sender
@@ -78,9 +78,9 @@ def check_sent_to_eu2(answer: httpx.Response) -> None:
 def test_a_request_to_the_wrong_cell_is_sent_to_the_right_one(urls: list[str], tmp_path: Path) -> None:
     async def scenario(opened: InProcessApp) -> None:
         client, here = opened.client, opened.token
-        assert find_cell_name(here.secret) == "eu1"
+        assert find_issuer(here.secret) == "eu1"
         there = create_token(urls[1])
-        assert find_cell_name(there.secret) == "eu2"
+        assert find_issuer(there.secret) == "eu2"
 
         check_sent_to_eu2(await client.get("/v1/todos", headers=bearer(there.secret)))
         check_sent_to_eu2(await client.post("/v1/todos", json={"subject": "one"}, headers=bearer(there.secret)))

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from headway import settings
-from headway.actions.access import cells as cell_actions
+from headway.cells import membership as cell_actions
 from headway.cells.directory import Directory
 from headway.cells.registry import CellDraft, add_cell
-from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell
+from headway.cells.rules import TENANT_IDS_PER_CELL, Cell
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.cli.context import act_as_sender
 from tests.surfaces.shell import Shell, get_error_line

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from headway import settings
-from headway.actions.installation import moves as arriving
+from headway.cells import move_steps as arriving
 from headway.cells import moving
 from headway.cells.directory import Directory
 from headway.surfaces.cli.context import act_as_sender

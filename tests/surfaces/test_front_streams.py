@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from headway.cells.departures import Departure
 from headway.feed import FeedEvent, build_moved, build_ping
-from headway.storage.stores.cells import Departure
 from headway.surfaces.http import ag_ui, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.turn_streams import build_encoder

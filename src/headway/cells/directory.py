@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from os.path import join
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from headway.actions.access import cells
 from headway.actions.installation import tenants
-from headway.ledger.cells import Cell
+from headway.cells import membership, rows
+from headway.cells.rules import Cell
 from headway.ledger.errors import HeadwayError, NotFound, SettingsError, StorageError, WrongCell
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.settings import Settings
@@ -41,7 +41,7 @@ class Directory:
         else:
             self.database = open_postgres("The directory", settings.directory_url, settings)
         try:
-            self.cells = self.database.read(cells.list_all_cells)
+            self.cells = self.database.read(rows.list_cells)
         except BaseException:
             self.close()
             raise
@@ -52,11 +52,11 @@ class Directory:
         return self.settings.directory_url in ("", self.settings.database_url)
 
     def reload(self) -> None:
-        self.cells = self.database.read(cells.list_all_cells)
+        self.cells = self.database.read(rows.list_cells)
 
     def require_urls(self) -> None:
         """Raise SettingsError if this database is a cell, but not the directory."""
-        if self.cells and not cells.is_directory(self.cells):
+        if self.cells and not membership.is_directory(self.cells):
             own = next((f"the cell {cell.name}" for cell in self.cells if cell.is_self), "a cell")
             raise SettingsError(f"This database is {own}, not the directory. Set HEADWAY_DIRECTORY_URL to the directory's URL.")
 
@@ -68,7 +68,7 @@ class Directory:
 
     def find_cell_of(self, tenant_name: str) -> Cell | None:
         """Return the cell of a tenant, or None if the directory does not know the tenant."""
-        placed = self.database.read(lambda tx: cells.find_placement(tx, tenant_name))
+        placed = self.database.read(lambda tx: rows.find_placement(tx, tenant_name))
         return next((cell for cell in self.cells if cell.name == placed), None)
 
     def open(self, cell: Cell) -> DirectDatabase:

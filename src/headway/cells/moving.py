@@ -13,17 +13,19 @@ from os.path import join
 from shutil import copyfileobj, rmtree
 from typing import Any, Final, NamedTuple, TypeVar
 
-from headway.actions.installation import moves, tenants
+from headway.actions.installation import tenants
 from headway.agents.instructions.skills import TENANTS
 from headway.agents.tools.files.folders import FOLDER_FLAGS, READ_FLAGS, open_entry
+from headway.cells import move_steps, rows
+from headway.cells.copying import order_tables
 from headway.cells.directory import Directory, build_cell_settings
-from headway.ledger.cells import HAS_ARRIVED, Cell, Move, MoveState
+from headway.cells.rules import HAS_ARRIVED, Cell, Move, MoveState
 from headway.ledger.errors import CommitUncertain, Conflict, DatabaseBusy, HeadwayError, Invalid, NotFound, StorageError
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.storage.home_files import TaskFile, delete_task_files
-from headway.storage.postgres.copying import order_tables
+from headway.storage.postgres.fence import find_missing_right, list_left_triggers
 from headway.storage.postgres.transaction import PostgresTransaction
 from headway.storage.transaction import Transaction, Work
 
@@ -231,18 +233,18 @@ class Route(NamedTuple):
 def move_tenant(route: Route, tenant_name: str) -> Move:
     """Move the tenant, or continue the move. Returns the completed move."""
     source, target = route.source.database, route.target.database
-    move = source.read(partial(moves.find_move, tenant_name=tenant_name))
+    move = source.read(partial(rows.find_unfinished_by_name, tenant_name=tenant_name))
     if move is None or move.target != route.target.cell.name:
         move = begin(route, tenant_name)
     try:
-        if move.state == "fenced" and target.read(partial(moves.get_arrival_state, move_id=move.id)) is None:
+        if move.state == "fenced" and target.read(partial(move_steps.get_arrival_state, move_id=move.id)) is None:
             carry_over(route, move)
         check_arrival(route, move)
         record_placement(route, move)
-        repeat(source, route.sign(partial(moves.depart, move=move)))
+        repeat(source, route.sign(partial(move_steps.depart, move=move)))
         check_arrival(route, move)
         clean_up(route, move)
-        repeat(target, partial(moves.settle_arrival, move=move))
+        repeat(target, partial(move_steps.settle_arrival, move=move))
     except HeadwayError:
         route.report(
             "The move is not complete, and changes of the tenant may be refused. Run the command again, or undo it with --undo."
@@ -255,15 +257,15 @@ def begin(route: Route, tenant_name: str) -> Move:
     """Check what can be checked before anything changes, copy files for the first time, and record the move."""
     source, target = route.source.database, route.target.database
     for access in (route.source, route.target):
-        if reason := access.database.read(moves.find_missing_right):
+        if reason := access.database.read(find_missing_right):
             raise Conflict(f"In the database of cell {access.cell.name}, {reason}. Add the cell with the URL of the tables' owner.")
         drop_left_triggers(route, access.database)
-    target.read(lambda arrived: source.read(lambda tx: moves.check_versions(tx, arrived)))
+    target.read(lambda arrived: source.read(lambda tx: move_steps.check_versions(tx, arrived)))
     tenant = source.read(partial(tenants.get_by_name, name=tenant_name))
-    target.read(partial(moves.check_free, tenant_name=tenant.name, tenant_id=tenant.id))
+    target.read(partial(move_steps.check_free, tenant_name=tenant.name, tenant_id=tenant.id))
     with hold_files(route, tenant):
         pass  # most of them, before anything is refused
-    begun = source.write(partial(moves.begin_move, tenant_name=tenant.name, target=route.target.cell.name))
+    begun = source.write(partial(move_steps.begin_move, tenant_name=tenant.name, target=route.target.cell.name))
     route.report(f"moving tenant {tenant.name} from cell {begun.source} to {begun.target}")
     return begun
 
@@ -278,7 +280,7 @@ def hold_files(route: Route, tenant: Tenant) -> Iterator[None]:
         return
     owners = route.source.database.read(partial(tenants.find_file_owners, tenant=tenant))
     with lock_home(after):
-        if not route.target.database.read(partial(moves.has_tenant, tenant=tenant)):
+        if not route.target.database.read(partial(move_steps.has_tenant, tenant=tenant)):
             copied = copy_files(before, after, tenant.id, owners.conversations)
             route.report(f"copied {copied:,} files")
         yield
@@ -296,7 +298,7 @@ def carry_over(route: Route, move: Move) -> None:
 
 def check_arrival(route: Route, move: Move) -> None:
     """Raise Conflict unless the target has the tenant. It was there, but a database can be replaced by an old copy of it."""
-    state = route.target.database.read(partial(moves.get_arrival_state, move_id=move.id))
+    state = route.target.database.read(partial(move_steps.get_arrival_state, move_id=move.id))
     if state == "canceled":
         raise Conflict(f"The move of tenant {move.tenant_name!r} is being undone. Complete that with `--undo`.")
     if state not in HAS_ARRIVED:
@@ -315,7 +317,7 @@ def copy_rows(route: Route, move: Move) -> int:
             route.report(f"copied {count:,} rows of {table}")
 
     def copy(tx: Transaction) -> MoveState:
-        return route.target.database.write(route.sign(partial(moves.arrive, source=tx, move=move, report=report_table)))
+        return route.target.database.write(route.sign(partial(move_steps.arrive, source=tx, move=move, report=report_table)))
 
     for attempt in range(1, MAX_UNCERTAIN + 1):
         try:
@@ -330,7 +332,7 @@ def copy_rows(route: Route, move: Move) -> int:
 def drain(route: Route, move: Move) -> None:
     """Give outside calls that are under way a few seconds to end, and let no new ones start."""
     deadline = time.monotonic() + DRAIN_S
-    while running := repeat(route.source.database, partial(moves.drain, move=move)):
+    while running := repeat(route.source.database, partial(move_steps.drain, move=move)):
         if time.monotonic() >= deadline:
             route.report(f"interrupting {running} outside call{'s' if running != 1 else ''}")
             return
@@ -339,10 +341,10 @@ def drain(route: Route, move: Move) -> None:
 
 def fence(route: Route, move: Move) -> None:
     source, deadline = route.source.database, time.monotonic() + FENCE_S
-    for table in source.read(partial(moves.list_unfenced, move=move)):
+    for table in source.read(partial(move_steps.list_unfenced, move=move)):
 
         def add(wait_ms: int, table: str = table) -> None:
-            repeat(source, partial(moves.fence_table, move=move, table=table, wait_ms=wait_ms))
+            repeat(source, partial(move_steps.fence_table, move=move, table=table, wait_ms=wait_ms))
 
         take_lock(add, deadline)
 
@@ -377,10 +379,10 @@ def record_placement(route: Route, move: Move) -> None:
     tenant may have moved on, and a later move has stored its place, or waits for the lock."""
 
     def is_due() -> bool:
-        return route.source.database.read(partial(moves.get_state, move_id=move.id)) == "fenced"
+        return route.source.database.read(partial(move_steps.get_state, move_id=move.id)) == "fenced"
 
-    with suppress(moves.Overtaken):
-        repeat(route.directory, partial(moves.record_placement, move=move, is_due=is_due))
+    with suppress(move_steps.Overtaken):
+        repeat(route.directory, partial(move_steps.record_placement, move=move, is_due=is_due))
 
 
 def clean_up(route: Route, move: Move) -> None:
@@ -389,7 +391,7 @@ def clean_up(route: Route, move: Move) -> None:
     before, after = route.files
 
     def is_due() -> bool:
-        return source.read(partial(moves.get_state, move_id=move.id)) == "departed"
+        return source.read(partial(move_steps.get_state, move_id=move.id)) == "departed"
 
     if before.home != after.home:
         owners = source.read(partial(tenants.find_file_owners, tenant=Tenant(move.tenant, move.tenant_name, 0)))
@@ -401,9 +403,9 @@ def clean_up(route: Route, move: Move) -> None:
 def delete_rows(source: DirectDatabase, move: Move) -> None:
     """Delete the rows of a tenant that has departed, in parts."""
     for table in source.read(list_tables_to_empty):
-        while repeat(source, partial(moves.delete_part, move=move, table=table)):
+        while repeat(source, partial(move_steps.delete_part, move=move, table=table)):
             pass
-    repeat(source, partial(moves.finish, move=move))
+    repeat(source, partial(move_steps.finish, move=move))
 
 
 def list_tables_to_empty(tx: Transaction) -> list[str]:
@@ -415,11 +417,11 @@ def list_tables_to_empty(tx: Transaction) -> list[str]:
 def drop_left_triggers(route: Route, database: DirectDatabase) -> None:
     """Drop the triggers of moves that are over. They let every change pass, so a later move may drop triggers on tables in use."""
     deadline = time.monotonic() + TIDY_S
-    for table, triggers in database.read(moves.list_left_triggers).items():
+    for table, triggers in database.read(list_left_triggers).items():
 
         def drop(wait_ms: int, table: str = table, triggers: list[str] = triggers) -> None:
             wait_ms = min(wait_ms, LOCK_MS)
-            database.write(partial(moves.drop_triggers, table=table, triggers=triggers, wait_ms=wait_ms))
+            database.write(partial(move_steps.drop_triggers, table=table, triggers=triggers, wait_ms=wait_ms))
 
         try:
             take_lock(drop, deadline)
@@ -430,16 +432,16 @@ def drop_left_triggers(route: Route, database: DirectDatabase) -> None:
 def undo_move(route: Route, tenant_name: str) -> Move:
     """Let the tenant stay in the source. If it has arrived in the target, the move can only be completed."""
     source = route.source.database
-    move = source.read(partial(moves.find_move, tenant_name=tenant_name))
+    move = source.read(partial(rows.find_unfinished_by_name, tenant_name=tenant_name))
     if move is None:
         raise NotFound(f"No move of tenant {tenant_name[:80]!r} out of cell {route.source.cell.name} is under way.")
-    state = "arrived" if move.state == "departed" else repeat(route.target.database, partial(moves.cancel_arrival, move=move))
+    state = "arrived" if move.state == "departed" else repeat(route.target.database, partial(move_steps.cancel_arrival, move=move))
     if state in HAS_ARRIVED:
         raise Conflict(
             f"The tenant {tenant_name!r} is in cell {move.target} by now. Complete the move with "
             f"`headway admin tenant move {tenant_name} --to {move.target}`, then move it back."
         )
-    repeat(source, route.sign(partial(moves.undo, move=move)))
+    repeat(source, route.sign(partial(move_steps.undo, move=move)))
     drop_left_triggers(route, source)
     return move._replace(state="undone")
 
@@ -447,7 +449,7 @@ def undo_move(route: Route, tenant_name: str) -> Move:
 def stay_without_target(source: DirectDatabase, move: Move, sign: Sign) -> Move:
     """Let the tenant stay in the source, because the target no longer exists, with whatever it had received. A cell that has been
     removed accepts no tenant."""
-    repeat(source, sign(partial(moves.undo, move=move)))
+    repeat(source, sign(partial(move_steps.undo, move=move)))
     return move._replace(state="undone")
 
 
@@ -474,14 +476,14 @@ def redirect_others(directory: Directory, move: Move, report: Report) -> None:
     others = [cell for cell in directory.cells if cell.name not in (move.source, move.target)]
 
     def visit_others() -> None:
-        visits = directory.visit(lambda _, database: database.write(partial(moves.redirect_tokens, move=move)), others)
+        visits = directory.visit(lambda _, database: database.write(partial(move_steps.redirect_tokens, move=move)), others)
         for visit in visits:
             if visit.error:
                 report(f"cell {visit.cell.name} does not know where the tenant is now: {visit.error}")
 
     if others:
         with suppress(StorageError):  # the directory has ended the transaction, because a cell did not answer for long
-            directory.database.write(partial(moves.redirect, move=move, visit=visit_others))
+            directory.database.write(partial(move_steps.redirect, move=move, visit=visit_others))
 
 
 def undo_move_by_name(settings: Settings, tenant_name: str, report: Report, sign: Sign) -> Move:
@@ -489,7 +491,7 @@ def undo_move_by_name(settings: Settings, tenant_name: str, report: Report, sign
     with open_directory(settings, tenant_name) as directory:
         source, _ = find_source(directory, tenant_name)
         with directory.open(source) as database:
-            move = database.read(partial(moves.find_move, tenant_name=tenant_name))
+            move = database.read(partial(rows.find_unfinished_by_name, tenant_name=tenant_name))
         if move is None:
             raise NotFound(f"No move of the tenant {tenant_name[:80]!r} is under way. Nothing was changed.")
         if all(cell.name != move.target for cell in directory.cells):
@@ -520,13 +522,13 @@ def find_source(directory: Directory, tenant_name: str) -> tuple[Cell, Move | No
     if placed is None:
         raise NotFound(f"No tenant named {tenant_name[:80]!r}. `headway admin tenant list` shows all tenants.")
     with directory.open(placed) as database:
-        if database.read(partial(moves.find_move, tenant_name=tenant_name)):
+        if database.read(partial(rows.find_unfinished_by_name, tenant_name=tenant_name)):
             return placed, None
-        for move in database.read(partial(moves.list_unsettled, tenant_name=tenant_name)):
+        for move in database.read(partial(rows.list_unsettled, tenant_name=tenant_name)):
             if source := find_incomplete(directory, move):
                 return source, None
-            database.write(partial(moves.settle_arrival, move=move))
-        last = database.read(partial(moves.find_last, tenant_name=tenant_name))
+            database.write(partial(move_steps.settle_arrival, move=move))
+        last = database.read(partial(rows.find_last_move, tenant_name=tenant_name))
     return placed, last if last and last.state == "settled" else None
 
 
@@ -536,7 +538,7 @@ def find_incomplete(directory: Directory, move: Move) -> Cell | None:
     if source is None:  # it was removed, which only happens after complete moves
         return None
     with directory.open(source) as database:
-        return source if database.read(partial(moves.get_state, move_id=move.id)) in ("fenced", "departed") else None
+        return source if database.read(partial(move_steps.get_state, move_id=move.id)) in ("fenced", "departed") else None
 
 
 @contextmanager

@@ -5,12 +5,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from headway.actions.access import cells
 from headway.actions.installation import halts, tenants
 from headway.actions.runs import jobs
+from headway.cells import membership, rows
 from headway.cells.directory import Directory, Visit, may_have_cells, open_postgres
+from headway.cells.rules import Cell, Move, check_cell_name
 from headway.ledger import text
-from headway.ledger.cells import Cell, Move, check_cell_name
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
@@ -37,7 +37,7 @@ def add_cell(directory: Directory, draft: CellDraft, report: Report, sign: Sign)
     new = complete_draft(directory, draft)
     with open_postgres(f"The database of the cell {new.name}", new.url, directory.settings) as member:
         cell = directory.database.write(sign(partial(register, new=new, member=member)))
-        member.write(sign(partial(cells.join, cell=cell)))
+        member.write(sign(partial(membership.join, cell=cell)))
     directory.reload()
     for problem in [*refresh(directory), *repair_placements(directory)]:
         report(problem)
@@ -47,8 +47,8 @@ def add_cell(directory: Directory, draft: CellDraft, report: Report, sign: Sign)
 def register(tx: Transaction, new: Cell, member: DirectDatabase) -> Cell:
     """Store a cell in the directory. If its database is the directory itself, it must say the same about its cells as this
     transaction, so no other command may change them in between."""
-    cells.lock_all(tx)
-    return cells.register(tx, new, member.read(cells.read_facts))
+    rows.lock_cells(tx)
+    return membership.register(tx, new, member.read(membership.read_facts))
 
 
 def complete_draft(directory: Directory, draft: CellDraft) -> Cell:
@@ -72,13 +72,13 @@ def remove_cell(directory: Directory, name: str, sign: Sign, *, is_lost: bool) -
     if not is_lost:
         if moves:
             raise Conflict(f"The move of tenant {moves[0].tenant_name!r} to the cell {name} is not complete. Nothing was changed.")
-        placed = directory.database.read(partial(cells.list_placements, cell=name))
+        placed = directory.database.read(partial(rows.list_placements, cell=name))
         if placed:
-            named = cells.describe_names([tenant for tenant, _ in placed])
+            named = membership.describe_names([tenant for tenant, _ in placed])
             raise Conflict(f"The cell {name} has tenants: {named}. Move or delete them first. Nothing was changed.")
         with directory.open(cell) as member:
-            member.write(sign(partial(cells.leave, name=name)))
-    directory.database.write(sign(partial(cells.unregister, name=name, is_lost=is_lost)))
+            member.write(sign(partial(membership.leave, name=name)))
+    directory.database.write(sign(partial(membership.unregister, name=name, is_lost=is_lost)))
     directory.reload()
     problems = refresh(directory)
     if is_lost:
@@ -92,7 +92,7 @@ def delete_departed(_cell: Cell, database: DirectDatabase, target: str) -> None:
     """Delete what tenants have left here that had departed to a cell that is lost."""
     from headway.cells.moving import delete_rows  # noqa: PLC0415  slow to load, and needed only when a cell is lost
 
-    for move in database.read(cells.list_open_moves):
+    for move in database.read(rows.list_open_moves):
         if move.target == target and move.state == "departed":
             delete_rows(database, move)
 
@@ -103,7 +103,7 @@ def describe_stranded(move: Move) -> str:
 
 
 def read_open_moves(_cell: Cell, database: DirectDatabase) -> list[Move]:
-    return database.read(cells.list_open_moves)
+    return database.read(rows.list_open_moves)
 
 
 # Keeping the rows of several databases in agreement
@@ -120,22 +120,22 @@ def refresh(directory: Directory) -> list[str]:
 
 
 def teach(directory: Directory, known: list[Cell]) -> list[str]:
-    if not cells.is_directory(known):
+    if not membership.is_directory(known):
         return []
 
     def learn(cell: Cell, database: DirectDatabase) -> None:
         def is_up_to_date(tx: Transaction) -> bool:
-            own = cells.find_own(tx)
+            own = rows.find_self(tx)
             if own is None:  # it has not joined yet
                 return True
-            if cells.is_same_row(own, cell):  # it is the directory, which also has the URLs
+            if membership.is_same_row(own, cell):  # it is the directory, which also has the URLs
                 return True
             if own.name != cell.name:
                 raise Conflict(f"The database of the cell {cell.name} is that of the cell {own.name}. Correct its URL.")
-            return cells.list_all_cells(tx) == [row._replace(url="", is_self=row.name == cell.name) for row in known]
+            return rows.list_cells(tx) == [row._replace(url="", is_self=row.name == cell.name) for row in known]
 
         if not database.read(is_up_to_date):
-            database.write(partial(cells.learn_cells, own_name=cell.name, cells=known))
+            database.write(partial(membership.learn_cells, own_name=cell.name, cells=known))
 
     others = [cell for cell in known if not cell.is_self]  # the directory itself has more than the others
     return [str(visit.error) for visit in directory.visit(learn, others) if visit.error]
@@ -153,7 +153,7 @@ class PlacementReport(NamedTuple):
 def compare_placements(directory: Directory) -> PlacementReport:
     """Compare the directory with the tenants in all cells."""
     visits = directory.visit(read_tenant_names)
-    placements = dict(directory.database.read(cells.list_placements))
+    placements = dict(directory.database.read(rows.list_placements))
     owners: dict[str, list[str]] = {}
     for visit in visits:
         for name in visit.value or ():
@@ -179,7 +179,7 @@ def repair_placements(directory: Directory) -> list[str]:
     """Let the directory know where the tenants are that the cells have. Returns a sentence for each thing that it cannot decide."""
     report = compare_placements(directory)
     for cell, names in report.unplaced.items():
-        directory.database.write(partial(cells.record_placements, tenant_names=names, cell=cell))
+        directory.database.write(partial(membership.record_placements, tenant_names=names, cell=cell))
     return [describe_double(name) for name in report.doubled]
 
 
@@ -221,7 +221,7 @@ def read_status(_cell: Cell, database: DirectDatabase) -> CellStatus:
             due,
             running,
             halts.find_active(tx) is not None,
-            cells.list_open_moves(tx),
+            rows.list_open_moves(tx),
         )
 
     return database.read(read)
@@ -262,7 +262,7 @@ def add_tenant(settings: Settings, name: str, cell_name: str | None, sign: Sign)
         if directory:
             cell = choose_cell(directory, database, cell_name)
             if name != LOCAL_TENANT:  # every cell has one
-                directory.database.write(partial(cells.reserve_name, tenant_name=name, cell=cell.name))
+                directory.database.write(partial(membership.reserve_name, tenant_name=name, cell=cell.name))
             with directory.open(cell) as member:
                 return member.write(create), cell.name
         if cell_name is not None:
@@ -287,7 +287,7 @@ def choose_cell(directory: Directory, database: DirectDatabase, name: str | None
     directory.require_urls()
     if name is not None:
         return directory.get(name)
-    own = database.read(cells.find_own)
+    own = database.read(rows.find_self)
     if own is None:
         raise Invalid(
             "The database is not a cell, so name the cell of the tenant with --cell. `headway admin cell list` shows all cells."
@@ -298,7 +298,7 @@ def choose_cell(directory: Directory, database: DirectDatabase, name: str | None
 def list_tenants(settings: Settings) -> TenantList:
     """List the tenants of all cells."""
     with open_with_directory(settings) as (directory, database):
-        if directory and cells.is_directory(directory.cells):
+        if directory and membership.is_directory(directory.cells):
             return combine_lists(directory.visit(lambda _, member: member.read(tenants.list_all_tenants)), directory)
         return TenantList([PlacedTenant(row.name, row, "") for row in database.read(tenants.list_all_tenants)], [])
 
@@ -308,7 +308,7 @@ def combine_lists(visits: list[Visit[list[Tenant]]], directory: Directory) -> Te
     found = [PlacedTenant(row.name, row, visit.cell.name) for visit in visits for row in visit.value or ()]
     for visit in visits:
         if visit.error:
-            placed = directory.database.read(partial(cells.list_placements, cell=visit.cell.name))
+            placed = directory.database.read(partial(rows.list_placements, cell=visit.cell.name))
             found += [PlacedTenant(name, None, cell) for name, cell in placed]
     found.sort(key=lambda row: row.cell)  # stable: within a cell by id
     return TenantList(found, [visit.error for visit in visits if visit.error])
@@ -326,4 +326,4 @@ def forget_tenant(settings: Settings, name: str) -> bool:
     if not may_have_cells(settings) or name == LOCAL_TENANT:
         return False
     with Directory(settings) as directory:
-        return directory.database.write(partial(cells.release_name, tenant_name=name)) if directory.cells else False
+        return directory.database.write(partial(membership.release_name, tenant_name=name)) if directory.cells else False

@@ -1,6 +1,7 @@
 """Tenants: their names, rights, quotas and limits, and how long their rows are kept."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -19,6 +20,9 @@ TokenScope = Literal["read", "write", "admin", "operator"]
 # Each includes the ones before it. `admin` is for a tenant's administrator, `operator` for those who run the installation: only
 # tokens of the tenant `local` can have it.
 TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "admin", "operator")
+TOKEN_PREFIX: Final = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
+SECRET_LENGTH: Final = 43  # characters of the random part of a token
+ISSUER_NAME: Final = r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?"
 NO_SESSION: Final = 0
 LINK_SESSION: Final = -1  # a session that the login link opened, so it has no token
 LOGIN_LINK: Final = -2  # a login link: it opens a session once, and gives access to nothing else
@@ -31,6 +35,14 @@ class Tenant(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name, "created_at": self.created_at // 1000}
+
+
+def find_issuer(secret: str) -> str:
+    """Return the name of the database that created a token: `eu1` for hw_eu1_…. Empty: the database had no name. It is a hint for
+    proxies, and proves nothing."""
+    prefix, separator, _ = secret[:-SECRET_LENGTH].rpartition("_")
+    issuer = prefix.removeprefix(TOKEN_PREFIX)
+    return issuer if separator and issuer != prefix and re.fullmatch(ISSUER_NAME, issuer) else ""
 
 
 class Token(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import nan
 from typing import Any
 
-from headway.ledger.cells import SECRET_LENGTH, TOKEN_PREFIX
 from headway.ledger.errors import SettingsError
+from headway.ledger.tenancy import SECRET_LENGTH, TOKEN_PREFIX
 
 Parser = Callable[[str, str], Any]
 

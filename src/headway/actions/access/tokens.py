@@ -3,13 +3,22 @@
 import os
 from typing import Any, Final, NamedTuple, Protocol
 
-from headway.actions.access import audit, cells, rights
+from headway.actions.access import audit, rights
 from headway.actions.access.rights import Right
+from headway.cells import redirects
 from headway.ledger import text
-from headway.ledger.cells import TOKEN_PREFIX
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from headway.ledger.tenancy import LINK_SESSION, LOCAL_TENANT, LOGIN_LINK, TOKEN_SCOPES, Token, TokenFilter, TokenScope
+from headway.ledger.tenancy import (
+    LINK_SESSION,
+    LOCAL_TENANT,
+    LOGIN_LINK,
+    TOKEN_PREFIX,
+    TOKEN_SCOPES,
+    Token,
+    TokenFilter,
+    TokenScope,
+)
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -88,7 +97,7 @@ def compute_expiry(tx: Transaction, lifetime_s: float | None) -> int:
 
 
 def insert_new_token(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int) -> NewToken:
-    return store(tx, tenant_id, label, scopes, expires_at, generate_secret(cells.get_own_name(tx)))
+    return store(tx, tenant_id, label, scopes, expires_at, generate_secret(redirects.get_own_name(tx)))
 
 
 def store(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int, secret: str) -> NewToken:
@@ -201,12 +210,12 @@ def lock(tx: Transaction, token: Token) -> None:
 # Authentication
 
 
-def authenticate(tx: Transaction, secret_digest: str, token_cell: str = "") -> Token:
-    """Return the active token with this hash, or raise Unauthorized, or WrongCell if another cell has its tenant. `token_cell` is
-    the cell that the token's prefix names."""
+def authenticate(tx: Transaction, secret_digest: str, issuer: str = "") -> Token:
+    """Return the active token with this hash, or raise Unauthorized, or WrongCell if another database has its tenant.
+    `issuer` is the one that the token's prefix names."""
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
-        cells.check_token_is_here(tx, secret_digest, token_cell)
+        redirects.check_token_is_here(tx, secret_digest, issuer)
         raise Unauthorized(UNKNOWN)
     if tx.credential != (credential := f"token {token.id}"):
         tx.credential, tx.author = credential, rights.AUTHORS[rights.get_scope(tx, token)]
@@ -244,9 +253,9 @@ def record_use(tx: Transaction, token: Token) -> None:
 # Browser sessions
 
 
-def open_session(tx: Transaction, secret_digest: str, token_cell: str = "") -> NewToken:
+def open_session(tx: Transaction, secret_digest: str, issuer: str = "") -> NewToken:
     """Open a session with a token. It has the token's scopes and ends with it, at the latest."""
-    token = authenticate(tx, secret_digest, token_cell)
+    token = authenticate(tx, secret_digest, issuer)
     if token.is_session:
         raise Forbidden("A browser session cannot open another one. Sign in with a token.")
     lock(tx, token)
@@ -258,7 +267,7 @@ def open_session(tx: Transaction, secret_digest: str, token_cell: str = "") -> N
 def create_login_link(tx: Transaction, tenant_id: int) -> NewToken:
     """Create the secret of a link with which the operator, who reads it in the terminal, can sign in once."""
     tenant_store.delete_ended_sessions(tx, tenant_id)
-    secret, expires_at = generate_secret(cells.get_own_name(tx)), tx.now + LINK_LIFETIME_S * 1000
+    secret, expires_at = generate_secret(redirects.get_own_name(tx)), tx.now + LINK_LIFETIME_S * 1000
     link = tenant_store.insert_token(
         tx, tenant_id, hash_secret(secret), LINK_LABEL, list_scopes("operator"), expires_at, LOGIN_LINK
     )
@@ -285,7 +294,7 @@ def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int
     """Store a session, and delete those that have ended and those that are too many."""
     tenant_store.delete_ended_sessions(tx, tenant_id)
     tenant_store.delete_oldest_sessions(tx, tenant_id, session_of, MAX_SESSIONS - 1)
-    secret, expires_at = generate_secret(cells.get_own_name(tx)), tx.now + SESSION_LIFETIME_S * 1000
+    secret, expires_at = generate_secret(redirects.get_own_name(tx)), tx.now + SESSION_LIFETIME_S * 1000
     expires_at = min(expires_at, not_after) if not_after else expires_at
     session = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), SESSION_LABEL, scopes, expires_at, session_of)
     audit.record_in_audit(tx, tenant_id, "session.open", f"token:{session.id}", new=session.as_json())
@@ -301,11 +310,11 @@ def sign_out(tx: Transaction, secret_digest: str) -> None:
 # Secrets
 
 
-def generate_secret(cell: str) -> str:
-    """Generate a token. The name of the cell in it is a hint for proxies, and proves nothing."""
+def generate_secret(issuer: str) -> str:
+    """Generate a token. The issuer's name in it is a hint for proxies, and proves nothing."""
     from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, but few create a token
 
-    return TOKEN_PREFIX + (f"{cell}_" if cell else "") + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+    return TOKEN_PREFIX + (f"{issuer}_" if issuer else "") + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
 
 
 def hash_secret(secret: str) -> str:

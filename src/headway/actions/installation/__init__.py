@@ -1,1 +1,1 @@
-"""Whole tenants and the installation: money, halts, tenants, moves, pruning."""
+"""Whole tenants and the installation: money, halts, tenants, pruning."""

@@ -4,9 +4,11 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from headway.actions.access import audit, cells, local_tenant, quotas, tokens
+from headway.actions.access import audit, local_tenant, quotas, tokens
 from headway.actions.access.tokens import NewToken
 from headway.actions.installation import spending
+from headway.cells import redirects
+from headway.cells import rows as cell_store
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, NameTaken, NotFound, TenantMoving
@@ -14,7 +16,6 @@ from headway.ledger.events import to_json
 from headway.ledger.money import to_dollars
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
 from headway.storage.stores import audit as audit_store
-from headway.storage.stores import cells as move_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import retention as retention_store
 from headway.storage.stores import spending as spending_store
@@ -40,7 +41,7 @@ def add_with_token(tx: Transaction, caller: Token, name: str) -> tuple[Tenant, N
     """Create a tenant with a token for its administrator, which cannot outlive the caller's. Afterwards the caller's tenant is
     entered."""
     tokens.lock(tx, caller)
-    if cells.list_all_cells(tx):
+    if cell_store.list_cells(tx):
         raise Conflict(
             "With cells, `headway admin tenant add` creates tenants: it reserves the name in all of them. Nothing was created."
         )
@@ -54,7 +55,7 @@ def get_by_name(tx: Transaction, name: str) -> Tenant:
     """Return a tenant, or raise NotFound, or WrongCell if the tenant is known to be in another cell."""
     tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
     if tenant is None:
-        cells.check_tenant_is_here(tx, name)
+        redirects.check_tenant_is_here(tx, name)
         raise NotFound(f"No tenant named {name[:80]!r}. `headway admin tenant list` shows all tenants.")
     return tenant
 
@@ -115,7 +116,7 @@ def remove_tenant(tx: Transaction, name: str) -> list[tuple[str, int]]:
 def shut_out(tx: Transaction, tenant: Tenant) -> int:
     """Revoke all access and stop all work of the tenant. Returns how many jobs were running; their processes stop them shortly.
     Raises TenantMoving if its move to another cell has begun."""
-    if move_store.find_unfinished(tx, tenant.id):
+    if cell_store.find_unfinished(tx, tenant.id):
         raise TenantMoving
     return retention_store.stop_work(tx, tenant.id)
 

@@ -72,7 +72,7 @@ def list_jobs(
 
 
 def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
-    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only, for the operator of cells."""
+    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only, for operators."""
     return spending_store.list_all_dead_jobs(tx, limit)
 
 

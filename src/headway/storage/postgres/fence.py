@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headway.ledger.cells import Move
+from headway.cells.rules import Move
 from headway.storage.stores.retention import list_tables
 from headway.storage.transaction import Transaction
 

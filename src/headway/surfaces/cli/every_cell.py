@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import click
 
-from headway.actions.access import cells
-from headway.ledger.cells import Cell
+from headway.cells import membership
+from headway.cells.rules import Cell
 from headway.ledger.errors import HeadwayError, SettingsError, StorageError
 from headway.ledger.text import to_one_line
 from headway.storage.direct import DirectDatabase, is_sqlite
@@ -42,8 +42,8 @@ def ask_every_cell(invocation: Invocation, work: CellWork[T]) -> list[CellAnswer
     if settings.directory_url:
         return ask_directory(invocation, work)
     with invocation.database() as database:
-        known = [] if is_sqlite(settings.database_url) else database.read(cells.list_all_cells)
-        if not cells.is_directory(known):
+        known = [] if is_sqlite(settings.database_url) else database.read(membership.list_all_cells)
+        if not membership.is_directory(known):
             return ask_database(database, known, work)
     return ask_directory(invocation, work)
 
@@ -59,7 +59,7 @@ def ask_directory(invocation: Invocation, work: CellWork[T]) -> list[CellAnswer[
             raise
         return ask_without_directory(invocation, work, error)
     with directory:
-        if cells.is_directory(directory.cells):
+        if membership.is_directory(directory.cells):
             with explain_wait(f"{len(directory.cells)} cells"):
                 visits = directory.visit(work)
             return [CellAnswer(visit.cell.name, visit.value, visit.error) for visit in visits]
@@ -72,7 +72,7 @@ def ask_directory(invocation: Invocation, work: CellWork[T]) -> list[CellAnswer[
 def ask_without_directory(invocation: Invocation, work: CellWork[T], outage: StorageError) -> list[CellAnswer[T]]:
     """Run work in the own cell, because no other one can be found while the directory is down."""
     with invocation.database() as database:
-        known = database.read(cells.list_all_cells)
+        known = database.read(membership.list_all_cells)
         own = [CellAnswer(cell.name, work(cell, database)) for cell in known if cell.is_self]
         if not own:
             raise outage

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from headway.actions.access import cells
 from headway.actions.installation import halts
 from headway.actions.runs import jobs
-from headway.cells import registry
+from headway.cells import redirects, registry
 from headway.cells.directory import Directory, may_have_cells
+from headway.cells.membership import describe_names, is_directory
+from headway.cells.rules import Cell
 from headway.extras import describe_missing, is_installed
-from headway.ledger.cells import Cell
 from headway.ledger.errors import HeadwayError, Invalid, ServerUnreachable, SettingsError
 from headway.ledger.job import Halt
 from headway.ledger.money import NANOS_PER_DOLLAR
@@ -59,7 +59,7 @@ def inspect_cells(settings: Settings) -> list[Finding]:
             if not directory.cells:
                 unused = "HEADWAY_DIRECTORY_URL names a database that knows no cells. Add them with `headway admin cell add`."
                 return [Finding("cells", unused, warning=True)] if settings.directory_url else []
-            if not cells.is_directory(directory.cells):
+            if not is_directory(directory.cells):
                 return [build_member_finding(directory.cells)]
             own = find_own_name(settings, directory)
             names = ", ".join(cell.name for cell in directory.cells)
@@ -80,7 +80,7 @@ def find_own_name(settings: Settings, directory: Directory) -> str:
     if directory.is_own_database:
         return next((cell.name for cell in directory.cells if cell.is_self), "")
     with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-        return database.read(cells.get_own_name)
+        return database.read(redirects.get_own_name)
 
 
 def inspect_directory(directory: Directory) -> list[Finding]:
@@ -94,9 +94,9 @@ def inspect_directory(directory: Directory) -> list[Finding]:
         *(f"the move of tenant {move.tenant_name!r} is not complete: run `headway admin tenant move` with "
           f"--to {move.target} or --undo"
           for move in moves),
-        *(f"the directory is wrong about {cells.describe_names(names)}: repair it with `headway admin cell add {cell}`"
+        *(f"the directory is wrong about {describe_names(names)}: repair it with `headway admin cell add {cell}`"
           for cell, names in report.unplaced.items()),
-        *(f"reserved in the cell {cell}, but not created: {cells.describe_names(names)}. Repeat `headway admin tenant add`, or use "
+        *(f"reserved in the cell {cell}, but not created: {describe_names(names)}. Repeat `headway admin tenant add`, or use "
           "`headway admin tenant rm`" for cell, names in report.reserved.items()),
         *(registry.describe_double(name) for name in report.doubled if name not in {move.tenant_name for move in moves}),
     ]  # fmt: skip

@@ -102,15 +102,15 @@ class Admission:
         self.clients.give_back(address)
         self.peers.give_back(address.peer)
 
-    async def authenticate(self, digest: str, token_cell: str) -> Token:
+    async def authenticate(self, digest: str, issuer: str) -> Token:
         """Return the token with this hash, from the database if it was not looked up just now. Raises Unauthorized, or WrongCell if
-        another cell has its tenant; `token_cell` is the cell that the token's prefix names."""
+        another database has its tenant; `issuer` is the one that the token's prefix names."""
         now = time.monotonic()
         found = self.known.get(digest)
         if found and now - found.checked_at < FRESH_S:
             return found.token
         try:
-            token = await self.headway.database.read(lambda tx: tokens.authenticate(tx, digest, token_cell))
+            token = await self.headway.database.read(lambda tx: tokens.authenticate(tx, digest, issuer))
         except (Unauthorized, WrongCell):
             self.forget(digest)
             raise

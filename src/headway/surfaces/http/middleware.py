@@ -16,9 +16,8 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.actions.access import tokens
-from headway.ledger.cells import find_cell_name
 from headway.ledger.errors import HeadwayError, Unauthorized, WrongCell
-from headway.ledger.tenancy import Token
+from headway.ledger.tenancy import Token, find_issuer
 from headway.storage.fair_queue import UNKNOWN_CALLER, current_tenant
 from headway.surfaces.http.admission import Admission, find_address, find_header
 from headway.surfaces.http.problems import Problem, to_problem, to_problem_response
@@ -74,7 +73,7 @@ class RequestResponse:
         self.address = find_address(scope)
         self.counts_as_stranger = False
         self.digest: str | None = None
-        self.token_cell = ""  # the cell that the token's prefix names
+        self.issuer = ""  # the database that the token's prefix names
         self.token: Token | None = None
         self.began_at = self.answered_at = time.perf_counter()
         self.status = 0
@@ -113,7 +112,7 @@ class RequestResponse:
         same address, and have their own limit."""
         with suppress(HeadwayError):  # the reason is given if the route needs a token
             secret = get_secret(Request(self.scope))
-            self.digest, self.token_cell = tokens.hash_secret(secret), find_cell_name(secret)
+            self.digest, self.issuer = tokens.hash_secret(secret), find_issuer(secret)
         self.counts_as_stranger = not self.admission.is_known(self.digest)
         if not self.counts_as_stranger or self.admission.take_as_stranger(self.address):
             return
@@ -130,7 +129,7 @@ class RequestResponse:
             raise Unauthorized
         current_tenant.set(UNKNOWN_CALLER)
         try:
-            self.token = await self.admission.authenticate(self.digest, self.token_cell)
+            self.token = await self.admission.authenticate(self.digest, self.issuer)
         except WrongCell as error:
             if error.has_moved:  # a proxy sends all requests of such a token here first
                 self.take_rate(self.digest)

@@ -16,7 +16,8 @@ from typing import Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from headway.actions.access import cells, local_tenant, tokens
+from headway.actions.access import local_tenant, tokens
+from headway.cells import redirects
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.process.assembly import Headway
 from headway.settings import Settings
@@ -315,7 +316,7 @@ def create_bootstrap_token(settings: Settings) -> None:
 def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
         # A cell may have no tokens: it redirects holders of other cells' tokens, and waits for tenants.
-        if not database.read(tokens.has_active) and not database.read(cells.find_own):
+        if not database.read(tokens.has_active) and not database.read(redirects.get_own_name):
             raise SettingsError(
                 f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "
                 "Create one with `headway token add --tenant NAME`, or listen on 127.0.0.1."

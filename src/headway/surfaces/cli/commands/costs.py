@@ -8,7 +8,7 @@ import click
 
 from headway.actions.installation import spending
 from headway.actions.installation.spending import MOST_DAYS
-from headway.ledger.cells import Cell
+from headway.cells.rules import Cell
 from headway.ledger.errors import Invalid
 from headway.ledger.money import to_nanos
 from headway.ledger.run import SpendingGroup

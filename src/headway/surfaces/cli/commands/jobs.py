@@ -12,7 +12,7 @@ from headway.actions.runs import jobs as job_actions
 from headway.actions.runs import runs
 from headway.actions.turns import turns, views
 from headway.actions.turns.views import JobPage
-from headway.ledger.cells import Cell
+from headway.cells.rules import Cell
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job, JobState
 from headway.storage.direct import DirectDatabase

@@ -12,7 +12,7 @@ import click
 from headway.actions.access import audit as audit_access
 from headway.actions.access import local_tenant
 from headway.actions.installation import halts, tenants
-from headway.ledger.cells import Cell
+from headway.cells.rules import Cell
 from headway.ledger.errors import HeadwayError, NotFound
 from headway.ledger.job import Halt
 from headway.ledger.tenancy import LOCAL_TENANT, AuditFilter, Tenant

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from headway.actions.access import cells, quotas
+from headway.actions.access import quotas
+from headway.cells import redirects
 from headway.extras import requiring_extra
 from headway.ledger.errors import NotFound, StorageError
 from headway.ledger.tenancy import Tenant, format_size
@@ -66,7 +67,7 @@ def show_tenant(invocation: Invocation, name: str) -> None:
     """Show what a tenant uses, and its quotas."""
     with invocation.open_named_tenant(name) as (database, row):
         numbers = database.read(partial(quotas.describe_usage, tenant_id=row.id))
-        cell = database.read(cells.get_own_name)
+        cell = database.read(redirects.get_own_name)
 
     def render() -> None:
         click.echo(f"tenant {format_tenant(row, cell)}")

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from headway.actions.access import local_tenant, rights, tokens
 from headway.actions.access.tokens import NewToken
 from headway.actions.installation import tenants
-from headway.ledger.cells import find_cell_name
+from headway.ledger.tenancy import find_issuer
 from headway.ledger.text import NAME_LIMIT
 from headway.operations import operators as shapes
 from headway.operations.fields import StrictModel
@@ -115,8 +115,8 @@ async def login_with_token(request: Request) -> Response:
     except ValidationError as error:
         raise to_validation_problem(error) from None
     headway: Headway = request.app.state.headway
-    digest, token_cell = tokens.hash_secret(secret), find_cell_name(secret)
-    session = await headway.database.write(partial(tokens.open_session, secret_digest=digest, token_cell=token_cell))
+    digest, issuer = tokens.hash_secret(secret), find_issuer(secret)
+    session = await headway.database.write(partial(tokens.open_session, secret_digest=digest, issuer=issuer))
     return set_session_cookie(request, Response(status_code=204), session)
 
 

@@ -1,19 +1,19 @@
-"""A tenant moves to another cell: the steps in the cell that it leaves, and in the one that it enters."""
+"""The steps of a move, each a transaction in the cell that the tenant leaves or in the one that it enters. `moving` takes them."""
 
 from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
 from headway.actions.access import audit
-from headway.ledger.cells import Move, MoveState
+from headway.cells import rows
+from headway.cells.copying import ReportTable, copy_rows, patiently
+from headway.cells.rules import Move, MoveState
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.storage import logged_transaction
 from headway.storage.migrate import get_current_version, hold_schema
 from headway.storage.postgres import fence
-from headway.storage.postgres.copying import ReportTable, copy_rows, patiently
 from headway.storage.postgres.transaction import PostgresTransaction
-from headway.storage.stores import cells as cell_store
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
@@ -21,24 +21,14 @@ ROWS_PER_PART: Final = 1_000
 ACTION: Final = "tenant.move"
 
 
-def find_move(tx: Transaction, tenant_name: str) -> Move | None:
-    """Return the move of a tenant out of this database that is not over."""
-    return cell_store.find_unfinished_by_name(tx, tenant_name)
-
-
 def get_state(tx: Transaction, move_id: str) -> MoveState | None:
-    move = cell_store.find_move(tx, move_id)
+    move = rows.find_move(tx, move_id)
     return move.state if move else None
-
-
-def find_missing_right(tx: Transaction) -> str:
-    """Return why this connection cannot move tenants, or an empty string if it can."""
-    return fence.find_missing_right(tx)
 
 
 def begin_move(tx: Transaction, tenant_name: str, target: str) -> Move:
     """Record the move, or return the one that has begun. Nothing is refused yet."""
-    own = cell_store.find_self(tx)
+    own = rows.find_self(tx)
     if own is None:
         raise Conflict("This database is not a cell. Add it with `headway admin cell add` first.")
     if tenant_name == LOCAL_TENANT:
@@ -46,9 +36,9 @@ def begin_move(tx: Transaction, tenant_name: str, target: str) -> Move:
     if own.name == target:
         raise Conflict(f"The tenant {tenant_name!r} is in cell {target} already.")
     tenant = tenant_store.find_by_name(tx, tenant_name)
-    if tenant is None or not cell_store.lock_tenant(tx, tenant.id):
+    if tenant is None or not rows.lock_tenant(tx, tenant.id):
         raise NotFound(f"No tenant named {tenant_name[:80]!r} in cell {own.name}.")
-    move = cell_store.find_unfinished(tx, tenant.id)
+    move = rows.find_unfinished(tx, tenant.id)
     if move and move.target != target:
         raise Conflict(
             f"The tenant {tenant_name!r} is being moved to cell {move.target}. "
@@ -58,13 +48,13 @@ def begin_move(tx: Transaction, tenant_name: str, target: str) -> Move:
         return move
     fence.create_function(tx)
     move = Move(uuid4().hex, tenant.id, tenant.name, own.name, target, "fenced", tx.now, tx.now)
-    cell_store.insert_move(tx, move)
+    rows.insert_move(tx, move)
     return move
 
 
 def require_fenced(tx: Transaction, move: Move) -> None:
     """Raise Conflict unless the move is under way. Other processes that carry it out wait for this transaction."""
-    state = cell_store.lock_state_to_change(tx, move.id)
+    state = rows.lock_state_to_change(tx, move.id)
     if state != "fenced":
         raise Conflict(f"The move of tenant {move.tenant_name!r} is {state} by now. Nothing was changed.")
     fence.pass_fence(tx, move.id)
@@ -73,9 +63,9 @@ def require_fenced(tx: Transaction, move: Move) -> None:
 def drain(tx: Transaction, move: Move) -> int:
     """Let no job start, and stop those that are between two calls. Returns how many wait for the end of an outside call."""
     require_fenced(tx, move)
-    cell_store.lock_jobs(tx, move.tenant)
-    cell_store.park_jobs(tx, move.tenant, interrupts=False)
-    return cell_store.count_running(tx, move.tenant)
+    rows.lock_jobs(tx, move.tenant)
+    rows.park_jobs(tx, move.tenant, interrupts=False)
+    return rows.count_running(tx, move.tenant)
 
 
 def list_unfenced(tx: Transaction, move: Move) -> list[str]:
@@ -91,28 +81,28 @@ def fence_table(tx: Transaction, move: Move, table: str, wait_ms: int) -> None:
     require_fenced(tx, move)
     if table in fence.list_fenced(tx, move.id):
         return
-    cell_store.limit_lock_waits(tx, wait_ms)
+    rows.limit_lock_waits(tx, wait_ms)
     if table == "jobs":
-        cell_store.lock_jobs(tx, move.tenant)
+        rows.lock_jobs(tx, move.tenant)
     if table == "schedules":
-        cell_store.lock_schedules(tx, move.tenant)
+        rows.lock_schedules(tx, move.tenant)
     fence.fence_table(tx, move, table)
     if table == "jobs":
-        cell_store.park_jobs(tx, move.tenant, interrupts=True)
+        rows.park_jobs(tx, move.tenant, interrupts=True)
     if table == "schedules":
-        cell_store.park_schedules(tx, move.tenant)
+        rows.park_schedules(tx, move.tenant)
 
 
 def depart(tx: Transaction, move: Move) -> None:
     """Send the holders of tokens to the target, which owns the tenant by now, and end the open streams."""
-    state = cell_store.lock_state_to_change(tx, move.id)
+    state = rows.lock_state_to_change(tx, move.id)
     if state in ("departed", "done"):
         return
     if state != "fenced":
         raise Conflict(f"The move of tenant {move.tenant_name!r} is {state} by now. Nothing was changed.")
     fence.pass_fence(tx, move.id)
-    cell_store.note_departed_tokens(tx, move.tenant, move.target)
-    cell_store.set_move_state(tx, move.id, "departed")
+    rows.note_departed_tokens(tx, move.tenant, move.target)
+    rows.set_move_state(tx, move.id, "departed")
     audit.record_in_audit(
         tx,
         audit.INSTALLATION,
@@ -121,52 +111,48 @@ def depart(tx: Transaction, move: Move) -> None:
         {"name": move.tenant_name, "cell": move.source},
         {"cell": move.target},
     )
-    cell_store.announce(tx, move.tenant)
+    rows.announce(tx, move.tenant)
 
 
 def delete_part(tx: Transaction, move: Move, table: str) -> bool:
     """Delete some of the tenant's rows, which are in the target. Returns whether more may be left."""
-    if cell_store.lock_state(tx, move.id) != "departed":
+    if rows.lock_state(tx, move.id) != "departed":
         return False  # another process has completed the move
     fence.pass_fence(tx, move.id)
-    return cell_store.delete_part(tx, table, move.tenant, ROWS_PER_PART) == ROWS_PER_PART
+    return rows.delete_part(tx, table, move.tenant, ROWS_PER_PART) == ROWS_PER_PART
 
 
 def finish(tx: Transaction, move: Move) -> None:
     """Delete the tenant's own row. The move is over, and the tenant may come back."""
-    if cell_store.lock_state_to_change(tx, move.id) != "departed":
+    if rows.lock_state_to_change(tx, move.id) != "departed":
         return
     fence.pass_fence(tx, move.id)
     tenant_store.delete_tenant(tx, move.tenant)
-    cell_store.forget_parked(tx, move.tenant)
-    cell_store.set_move_state(tx, move.id, "done")
+    rows.forget_parked(tx, move.tenant)
+    rows.set_move_state(tx, move.id, "done")
 
 
 def undo(tx: Transaction, move: Move) -> None:
     """Let the tenant continue here, after the move was canceled in the target. With this commit the fence of all tables is open."""
-    state = cell_store.lock_state_to_change(tx, move.id)
+    state = rows.lock_state_to_change(tx, move.id)
     if state == "undone":
         return
     if state != "fenced":
         raise Conflict(f"The move of tenant {move.tenant_name!r} is {state} by now. Nothing was changed.")
     fence.pass_fence(tx, move.id)
-    cell_store.restore(tx, move.tenant)
-    cell_store.set_move_state(tx, move.id, "undone")
+    rows.restore(tx, move.tenant)
+    rows.set_move_state(tx, move.id, "undone")
     audit.record_in_audit(
         tx, audit.INSTALLATION, "tenant.move_undo", f"tenant:{move.tenant}", {"cell": move.target}, {"name": move.tenant_name}
     )
-    cell_store.announce(tx, move.tenant)
+    rows.announce(tx, move.tenant)
 
 
 # Triggers of moves that are over
 
 
-def list_left_triggers(tx: Transaction) -> dict[str, list[str]]:
-    return fence.list_left_triggers(tx)
-
-
 def drop_triggers(tx: Transaction, table: str, triggers: list[str], wait_ms: int) -> None:
-    cell_store.limit_lock_waits(tx, wait_ms)
+    rows.limit_lock_waits(tx, wait_ms)
     fence.drop_triggers(tx, table, triggers)
 
 
@@ -175,18 +161,18 @@ def drop_triggers(tx: Transaction, table: str, triggers: list[str], wait_ms: int
 
 def check_free(tx: Transaction, tenant_name: str, tenant_id: int) -> None:
     """Raise Conflict if the tenant cannot arrive: an earlier move out of this database is not complete, or the name is taken."""
-    earlier = cell_store.find_unfinished(tx, tenant_id)
+    earlier = rows.find_unfinished(tx, tenant_id)
     if earlier:
         raise Conflict(
             f"The move of tenant {tenant_name!r} from cell {earlier.source} to {earlier.target} is not complete. Run "
             f"`headway admin tenant move {tenant_name} --to {earlier.target}` first."
         )
-    if cell_store.has_name_or_id(tx, tenant_name, tenant_id):
+    if rows.has_name_or_id(tx, tenant_name, tenant_id):
         raise Conflict(f"The target has a tenant named {tenant_name!r} or with the id {tenant_id} already. Nothing was changed.")
 
 
 def has_tenant(tx: Transaction, tenant: Tenant) -> bool:
-    return cell_store.has_name_or_id(tx, tenant.name, tenant.id)
+    return rows.has_name_or_id(tx, tenant.name, tenant.id)
 
 
 def check_versions(source: Transaction, target: Transaction) -> None:
@@ -204,18 +190,18 @@ def arrive(target: Transaction, source: Transaction, move: Move, report: ReportT
     assert isinstance(target, PostgresTransaction)
     patiently(target)
     hold_schema(target)
-    if not cell_store.insert_move(target, move._replace(state="arrived", updated_at=target.now)):
-        stored = cell_store.find_move(target, move.id)
+    if not rows.insert_move(target, move._replace(state="arrived", updated_at=target.now)):
+        stored = rows.find_move(target, move.id)
         assert stored is not None
         return stored.state
-    own = cell_store.find_self(target)
+    own = rows.find_self(target)
     if own is None or own.name != move.target:
         raise Conflict(f"The database of cell {move.target} says that it is {own.name if own else 'no cell'}. Nothing was changed.")
     check_source(source, move)
     check_versions(source, target)
     check_free(target, move.tenant_name, move.tenant)
     copy_rows(source, target, move.tenant, report)
-    cell_store.forget_departed_tokens(target, move.tenant)
+    rows.forget_departed_tokens(target, move.tenant)
     audit.record_in_audit(
         target,
         move.tenant,
@@ -230,7 +216,7 @@ def arrive(target: Transaction, source: Transaction, move: Move, report: ReportT
 
 def check_source(source: Transaction, move: Move) -> None:
     """Raise Conflict unless the snapshot was taken behind a complete fence. It then contains everything that was ever stored."""
-    stored = cell_store.find_move(source, move.id)
+    stored = rows.find_move(source, move.id)
     if stored is None or stored.state != "fenced" or fence.list_unfenced(source, move.id):
         state = stored.state if stored else "unknown"
         raise Conflict(f"The move of tenant {move.tenant_name!r} is {state} by now. Nothing was changed.")
@@ -239,30 +225,21 @@ def check_source(source: Transaction, move: Move) -> None:
 def cancel_arrival(tx: Transaction, move: Move) -> MoveState:
     """Keep the tenant from arriving. Returns `arrived` if that has happened already."""
     fence.pass_fence(tx, move.id)
-    if cell_store.insert_move(tx, move._replace(state="canceled", updated_at=tx.now)):
+    if rows.insert_move(tx, move._replace(state="canceled", updated_at=tx.now)):
         return "canceled"
-    stored = cell_store.find_move(tx, move.id)
+    stored = rows.find_move(tx, move.id)
     assert stored is not None
     return stored.state
 
 
 def settle_arrival(tx: Transaction, move: Move) -> None:
     """Note that the source has completed the move, so that it need not be asked again."""
-    cell_store.settle_move(tx, move.id)
-
-
-def list_unsettled(tx: Transaction, tenant_name: str) -> list[Move]:
-    return cell_store.list_unsettled(tx, tenant_name)
-
-
-def find_last(tx: Transaction, tenant_name: str) -> Move | None:
-    """Return the last move of a tenant that this database has taken part in."""
-    return cell_store.find_last_move(tx, tenant_name)
+    rows.settle_move(tx, move.id)
 
 
 def get_arrival_state(tx: Transaction, move_id: str) -> MoveState | None:
     """Return how a move is stored here: arrived, settled, canceled or not at all."""
-    stored = cell_store.find_move(tx, move_id)
+    stored = rows.find_move(tx, move_id)
     return stored.state if stored else None
 
 
@@ -272,17 +249,17 @@ class Overtaken(Exception):
 
 def record_placement(tx: Transaction, move: Move, is_due: Callable[[], bool]) -> None:
     """Store in the directory where the tenant is. `is_due` is asked while the row is locked: if it says no, raises Overtaken."""
-    cell_store.put_placement(tx, move.tenant_name, move.target)
+    rows.put_placement(tx, move.tenant_name, move.target)
     if not is_due():
         raise Overtaken
 
 
 def redirect(tx: Transaction, move: Move, visit: Callable[[], None]) -> None:
     """Run `visit`, which lets other cells know where the tenant is, unless it has moved on. A later move waits for the end."""
-    if cell_store.lock_place(tx, move.tenant_name) == move.target:
+    if rows.lock_place(tx, move.tenant_name) == move.target:
         visit()
 
 
 def redirect_tokens(tx: Transaction, move: Move) -> None:
     """Let a cell that the tenant left before send the holders of its tokens to the target, rather than from cell to cell."""
-    cell_store.redirect_departed_tokens(tx, move.tenant, move.target)
+    rows.redirect_departed_tokens(tx, move.tenant, move.target)

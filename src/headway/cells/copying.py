@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from graphlib import TopologicalSorter
 from typing import Final, NamedTuple
 
+from headway.cells.rows import PARKED_SCHEDULE, PARKED_TIME
 from headway.ledger.errors import StorageError
 from headway.ledger.job import NEVER
 from headway.storage.postgres.fence import DURABLE
 from headway.storage.postgres.transaction import PostgresTransaction
-from headway.storage.stores.cells import PARKED_SCHEDULE, PARKED_TIME
 from headway.storage.stores.retention import list_tables
 
 TEMPORARY: Final = "headway_arriving"

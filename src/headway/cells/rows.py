@@ -1,9 +1,8 @@
 """Rows of cells, of tenants' places in them, and of tenants that move."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell, Move, MoveState
+from headway.cells.rules import TENANT_IDS_PER_CELL, Cell, Move, MoveState
 from headway.ledger.job import NEVER
 from headway.storage.columns import Column, Columns
 from headway.storage.stores.jobs import to_steady_time
@@ -14,8 +13,6 @@ CELLS = Columns(Cell, is_self=Column(decode=bool))
 MOVES = Columns(Move)
 SELECT_CELL = f"SELECT {CELLS.selected} FROM cells"
 SELECT_MOVE = f"SELECT {MOVES.selected} FROM moves"
-TENANTS_PER_QUERY = 500  # databases limit the parameters of a statement
-FRESH_MS = 10_000  # how long a process relies on what it read about its own cell
 
 
 def list_cells(tx: Transaction) -> list[Cell]:
@@ -29,17 +26,6 @@ def find_cell(tx: Transaction, name: str) -> Cell | None:
 def find_self(tx: Transaction) -> Cell | None:
     """Return the cell that this database is, or None if it is not a cell."""
     return CELLS.one(tx, f"{SELECT_CELL} WHERE is_self = 1")
-
-
-def get_own_name(tx: Transaction) -> str:
-    """Return the name of the cell that this database is, or an empty string. It is read from the database every ten seconds."""
-    meter = tx.meter
-    if tx.dialect.name == "sqlite":
-        return ""
-    if abs(tx.now - meter.cell_read_at) >= FRESH_MS:
-        own = find_self(tx)
-        meter.cell, meter.cell_read_at = own.name if own else "", tx.now
-    return meter.cell
 
 
 def put_cell(tx: Transaction, cell: Cell) -> None:
@@ -181,41 +167,6 @@ def find_departed(tx: Transaction, digest: str) -> str | None:
     """Return the cell to which the tenant of a token has moved."""
     row = tx.one("SELECT cell FROM departed_tokens WHERE hash = ?", digest)
     return str(row[0]) if row else None
-
-
-# Tenants that have moved from here to another cell. SQLite databases are not cells, so they lose none.
-
-
-class Departure(NamedTuple):
-    """Where a tenant is now."""
-
-    cell: str
-    location: str  # the public address of that cell; empty: unknown
-
-
-# The rows of a tenant are deleted after it has left, and its own row last. It may come back after that.
-SELECT_DEPARTED = """SELECT moves.tenant, moves.target, COALESCE(cells.public_url, '')
-    FROM moves LEFT JOIN cells ON cells.name = moves.target
-    WHERE moves.tenant IN ({marks}) AND (moves.state = 'departed' OR (moves.state = 'done'
-        AND NOT EXISTS (SELECT 1 FROM tenants WHERE tenants.id = moves.tenant)))
-    ORDER BY moves.updated_at, moves.started_at"""
-
-
-def find_departure(tx: Transaction, tenant_id: int) -> Departure | None:
-    """Return where the tenant has moved, or None if it is here."""
-    return find_departures(tx, (tenant_id,)).get(tenant_id)
-
-
-def find_departures(tx: Transaction, tenant_ids: Sequence[int]) -> dict[int, Departure]:
-    """Return the new cells of the tenants that have moved. If this database is not a cell, nothing is read."""
-    if not get_own_name(tx):
-        return {}
-    found: dict[int, Departure] = {}
-    for start in range(0, len(tenant_ids), TENANTS_PER_QUERY):
-        batch = tenant_ids[start : start + TENANTS_PER_QUERY]
-        rows = tx.all(SELECT_DEPARTED.format(marks=", ".join("?" * len(batch))), *batch)
-        found |= {int(tenant_id): Departure(str(cell), str(location)) for tenant_id, cell, location in rows}
-    return found
 
 
 # SQL for moving a tenant: its jobs and schedules are parked, its tokens are noted, its rows are deleted. Only for

@@ -4,10 +4,8 @@ import re
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.errors import Invalid
+from headway.ledger.tenancy import ISSUER_NAME
 
-CELL_NAME: Final = r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?"
-SECRET_LENGTH: Final = 43  # characters of the random part of a token
-TOKEN_PREFIX: Final = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
 TENANT_IDS_PER_CELL: Final = 1_000_000_000_000  # so that a tenant keeps its id in every cell
 MoveState = Literal["fenced", "departed", "done", "undone", "arrived", "settled", "canceled"]
 HAS_ARRIVED: Final = ("arrived", "settled")  # in the target; settled: the source has completed the move
@@ -60,15 +58,8 @@ class Move(NamedTuple):
 
 
 def check_cell_name(name: str) -> str:
-    if not re.fullmatch(CELL_NAME, name):
+    if not re.fullmatch(ISSUER_NAME, name):
         raise Invalid(
             f"{name[:80]!r} cannot be the name of a cell. Use 1 to 32 of a–z, 0–9 and hyphens, with no hyphen at either end."
         )
     return name
-
-
-def find_cell_name(secret: str) -> str:
-    """Return the name of the cell that created a token: `eu1` for hw_eu1_…. Empty: the token was created without cells."""
-    prefix, separator, _ = secret[:-SECRET_LENGTH].rpartition("_")
-    cell = prefix.removeprefix(TOKEN_PREFIX)
-    return cell if separator and cell != prefix and re.fullmatch(CELL_NAME, cell) else ""
