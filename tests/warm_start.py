@@ -292,7 +292,7 @@ def main() -> None:
 def list_command_modules() -> set[str]:
     root = import_module("headway.surfaces.cli.main").headway
     admin = import_module("headway.surfaces.cli.commands.admin").admin
-    places: list[str] = [entry.place for group in (root, admin) for entry in group.entries.values()]
+    places: list[str] = [entry.target for group in (root, admin) for entry in group.entries.values()]
     return {f"headway.surfaces.cli.commands.{place.partition(':')[0]}" for place in places}
 
 

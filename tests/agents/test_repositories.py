@@ -9,7 +9,7 @@ import pytest
 
 from headway.actions.engine import dead_letters
 from headway.agents.repositories.git import Git
-from headway.agents.repositories.places import check_path, find_place, show_place
+from headway.agents.repositories.places import check_path, find_repository, show_repository
 from headway.agents.repositories.worktrees import Worktree, remove, remove_stale_locks
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import probe
@@ -265,8 +265,8 @@ def test_objects_of_another_repository_of_the_operator_are_found(sqlite_url: str
 def test_a_repository_that_is_exchanged_for_a_link_is_not_shown(tmp_path: Path) -> None:
     """As a program of an agent could do it, between the check and the start of git."""
     app, other = make_repository(tmp_path / "workspace" / "1" / "app"), make_repository(tmp_path / "workspace" / "2" / "app")
-    place = find_place(str(tmp_path / "workspace" / "1"), "app")
-    sandbox = show_place(Sandbox("required"), place, is_writable=False)
+    repository = find_repository(str(tmp_path / "workspace" / "1"), "app")
+    sandbox = show_repository(Sandbox("required"), repository, is_writable=False)
     command = ["git", "--git-dir", str(app / ".git"), "rev-parse", "HEAD"]
     assert shell.run(command, str(tmp_path / "worktree"), sandbox).output.strip() == git(app, "rev-parse", "HEAD")
     app.rename(tmp_path / "workspace" / "1" / "moved")
@@ -281,7 +281,7 @@ def test_nothing_is_deleted_through_a_link_in_place_of_a_folder_of_git(tmp_path:
     that of the folder of another tenant."""
     workspaces, folder, branch = tmp_path / "workspace", tmp_path / "worktrees" / "1" / "goal-1", "headway/goal-1"
     make_repository(workspaces / "1" / "app")
-    place = find_place(str(workspaces / "1"), "app")
+    folders = find_repository(str(workspaces / "1"), "app")
     victim = workspaces / ("2" if exchanged.endswith("worktrees") else "worktrees/2")
     victim.mkdir(parents=True)
     (victim / "gitdir").write_text(f"{folder}/.git\n")
@@ -292,8 +292,8 @@ def test_nothing_is_deleted_through_a_link_in_place_of_a_folder_of_git(tmp_path:
         path.rename(tmp_path / "moved")
     path.symlink_to(workspaces)
     worktree = Worktree(str(folder), branch, "Ada", "x", "r", "b")
-    repository = Git(place, Sandbox("required"), 0, "", os.path.join(place.git_dir, "worktrees", "2"))
-    for change in (partial(remove, repository, worktree), partial(remove_stale_locks, repository, branch)):
+    git = Git(folders, Sandbox("required"), 0, "", os.path.join(folders.git_dir, "worktrees", "2"))
+    for change in (partial(remove, git, worktree), partial(remove_stale_locks, git, branch)):
         with pytest.raises((Invalid, NotADirectoryError)):
             change()
     assert sorted(os.listdir(victim)) == ["gitdir", "index.lock"]
@@ -309,6 +309,6 @@ def test_a_pipe_in_place_of_a_file_of_git_keeps_nothing_waiting(tmp_path: Path) 
 
 def test_a_bare_repository_in_a_workspace_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--bare", str(make_repository(tmp_path / "app")), "bare")
-    for check in (check_path, find_place):
+    for check in (check_path, find_repository):
         with pytest.raises(Invalid, match=r"must have a \.git folder"):
             check(str(tmp_path), "bare")

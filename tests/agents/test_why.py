@@ -254,7 +254,7 @@ def test_explanations_read_the_log_through_its_indexes(desk: TenantHarness) -> N
 def test_checks_that_failed_and_an_override_are_told(desk: TenantHarness) -> None:
     todo = desk.add("dig")
     result = CheckResult({"kind": "file", "path": "hole.txt", "by": "person"}, ok=False, detail="hole.txt does not exist.")
-    desk.write(proof.present, [ReceiptDraft("todo", todo.id, (result,), {}, "cli")])
+    desk.write(proof.store_receipts, [ReceiptDraft("todo", todo.id, (result,), {}, "cli")])
     desk.write(proof.override, todo, "I saw it.", "bob")
     lines = [line.text for line in explain_todo(desk, todo.id).lines]
 

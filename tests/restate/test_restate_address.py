@@ -2,8 +2,8 @@
 
 import pytest
 
+from headway.dispatch.restate_address import HostPort, parse_address
 from headway.ledger.errors import SettingsError
-from headway.ledger.parsing.addresses import Place, parse_address
 from headway.settings.parsing import parse_dispatch
 
 KEY = "publickeyv1_ChjENKeMvCtRnqG2mrBK1HmPKufgFUc98K8B3ononQvp"
@@ -11,8 +11,8 @@ KEY = "publickeyv1_ChjENKeMvCtRnqG2mrBK1HmPKufgFUc98K8B3ononQvp"
 
 def test_an_ingress_and_a_way_to_verify_deliveries_are_enough() -> None:
     address = parse_address("restate://restate.internal?identity_key=none")
-    assert address.ingress == (Place("restate.internal", 8080),)
-    assert address.listen == Place("127.0.0.1", 9080)
+    assert address.ingress == (HostPort("restate.internal", 8080),)
+    assert address.listen == HostPort("127.0.0.1", 9080)
     assert address.endpoint == "http://127.0.0.1:9080"
     assert (address.admin, address.identity_key, address.service) == ((), "", "Headway")
     assert not address.needs_secret
@@ -22,10 +22,10 @@ def test_every_option_is_read() -> None:
     address = parse_address(
         f"restate://r1:1,[::1]:2/?listen=0.0.0.0:7000&admin=r1,r2:3&endpoint=http://workers:7000/&identity_key={KEY}&service=Blue"
     )
-    assert address.ingress == (Place("r1", 1), Place("::1", 2))
+    assert address.ingress == (HostPort("r1", 1), HostPort("::1", 2))
     assert [str(place) for place in address.ingress] == ["r1:1", "[::1]:2"]
-    assert address.listen == Place("0.0.0.0", 7000)
-    assert address.admin == (Place("r1", 9070), Place("r2", 3))
+    assert address.listen == HostPort("0.0.0.0", 7000)
+    assert address.admin == (HostPort("r1", 9070), HostPort("r2", 3))
     assert address.endpoint == "http://workers:7000"
     assert (address.identity_key, address.service) == (KEY, "Blue")
 

@@ -93,7 +93,7 @@ def pass_checks(tx: Transaction, tenant_id: int, turn_id: str, *, ok: bool) -> S
     """Decide with the results that the checks of the plan would have."""
     rows = [row for row in todo_store.list_by_turn(tx, tenant_id, turn_id) if row.checks]
     found = [(row.id, tuple(CheckResult(check, ok, "no door") for check in decode_checks(row.checks))) for row in rows]
-    proof.present(tx, tenant_id, [ReceiptDraft("todo", todo_id, results, {}, "guard") for todo_id, results in found])
+    proof.store_receipts(tx, tenant_id, [ReceiptDraft("todo", todo_id, results, {}, "guard") for todo_id, results in found])
     return stops.decide_stop(tx, tenant_id, turn_id, StopRequest(), 3)
 
 

@@ -256,7 +256,7 @@ def record_placement(tx: Transaction, move: Move, is_due: Callable[[], bool]) ->
 
 def redirect(tx: Transaction, move: Move, visit: Callable[[], None]) -> None:
     """Run `visit`, which lets other cells know where the tenant is, unless it has moved on. A later move waits for the end."""
-    if rows.lock_place(tx, move.tenant_name) == move.target:
+    if rows.lock_placement(tx, move.tenant_name) == move.target:
         visit()
 
 

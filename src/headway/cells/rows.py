@@ -285,7 +285,7 @@ def forget_parked(tx: Transaction, tenant_id: int) -> None:
     tx.run("DELETE FROM parked WHERE tenant = ?", tenant_id)
 
 
-def lock_place(tx: Transaction, tenant_name: str) -> str | None:
+def lock_placement(tx: Transaction, tenant_name: str) -> str | None:
     """Return where a tenant is, which cannot change before this transaction ends."""
     row = tx.one("SELECT cell FROM placements WHERE tenant_name = ? FOR UPDATE", tenant_name)
     return str(row[0]) if row else None

@@ -1,8 +1,8 @@
 """Opens the dispatcher that HEADWAY_DISPATCH names. Its library is imported only then."""
 
+from headway.dispatch.restate_address import parse_address
 from headway.engine.external import Dispatcher
 from headway.extras import requiring_extra
-from headway.ledger.parsing.addresses import parse_address
 from headway.storage.database import DatabaseAccess
 from headway.storage.retry import retry_storage
 from headway.storage.stores import installation

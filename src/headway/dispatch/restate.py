@@ -22,9 +22,9 @@ import restate
 import uvicorn
 from restate.exceptions import RetryableError, TerminalError
 
+from headway.dispatch.restate_address import HostPort, RestateAddress
 from headway.dispatch.restate_admin import NotRegistered, build_deployment_url, register
 from headway.engine.external import Deliver, DueJob, NotNow
-from headway.ledger.parsing.addresses import Place, RestateAddress
 
 log = logging.getLogger("headway.dispatch")
 
@@ -37,10 +37,10 @@ HANDLER = "deliver"
 class Ingress:
     """The addresses of Restate's ingress. One that does not answer is left for the next one."""
 
-    def __init__(self, places: tuple[Place, ...], service: str) -> None:
-        self.places = places
+    def __init__(self, addresses: tuple[HostPort, ...], service: str) -> None:
+        self.addresses = addresses
         self.path = f"/{service}/{HANDLER}/send"
-        self.current = random.randrange(len(places))  # noqa: S311  index of the address that is used; processes begin with different ones
+        self.current = random.randrange(len(addresses))  # noqa: S311  index of the address that is used; processes begin with different ones
         self.idle: list[HTTPConnection] = []
         self.lock = Lock()
         self.is_closed = False
@@ -78,7 +78,7 @@ class Ingress:
         body = json.dumps({"job_id": job.job_id, "expires_at": expires_at})
         headers = {"content-type": "application/json", "idempotency-key": quote(job.key, safe=":-_.")}
         problem = ""
-        for _ in range(1 + len(self.places)):  # one more, because a kept connection may have been closed meanwhile
+        for _ in range(1 + len(self.addresses)):  # one more, because a kept connection may have been closed meanwhile
             if self.is_closed:
                 break
             try:
@@ -108,16 +108,16 @@ class Ingress:
             return self.idle.pop() if self.idle else self._open()
 
     def _open(self) -> HTTPConnection:
-        host, port = self.places[self.current]
+        host, port = self.addresses[self.current]
         return HTTPConnection(host, port, timeout=ANSWER_S)
 
     def _replace(self, connection: HTTPConnection) -> HTTPConnection:
         """Close a connection, and return one to the next address, unless another thread has gone on to it already."""
         connection.close()
-        failed = Place(connection.host, connection.port)
+        failed = HostPort(connection.host, connection.port)
         with self.lock:
-            if failed == self.places[self.current]:
-                self.current = (self.current + 1) % len(self.places)
+            if failed == self.addresses[self.current]:
+                self.current = (self.current + 1) % len(self.addresses)
             return self._open()
 
     def _put_back(self, connection: HTTPConnection) -> None:
@@ -130,8 +130,8 @@ class Ingress:
     def _log(self, connection: HTTPConnection, problem: str) -> None:
         if time.monotonic() >= self.log_again_at:
             self.log_again_at = time.monotonic() + LOG_AGAIN_S
-            place = Place(connection.host, connection.port)
-            log.warning("Restate's ingress at %s %s. Jobs are announced again until it accepts them.", place, problem)
+            host_port = HostPort(connection.host, connection.port)
+            log.warning("Restate's ingress at %s %s. Jobs are announced again until it accepts them.", host_port, problem)
 
 
 # The HTTP server that accepts deliveries from Restate.
@@ -154,10 +154,10 @@ class DeliveryServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def run_server(app: Any, place: Place, secret: str = "") -> AsyncIterator["asyncio.Task[None]"]:
+async def run_server(app: Any, host_port: HostPort, secret: str = "") -> AsyncIterator["asyncio.Task[None]"]:
     """Serve an ASGI application to callers that know the secret, and yield the task that does it. At the end, connections are
     closed even if requests are under way: Restate delivers those to another process."""
-    with open_listener(place) as listener:
+    with open_listener(host_port) as listener:
         await asyncio.to_thread(use_up_signal_handler, app)
         server = DeliveryServer(build_config(app, secret))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -191,14 +191,14 @@ def build_config(app: Any, secret: str) -> uvicorn.Config:
     )
 
 
-def open_listener(place: Place) -> socket.socket:
+def open_listener(host_port: HostPort) -> socket.socket:
     """Listen on an address. Several processes of one user on one machine may share it, and the kernel spreads the connections."""
-    listener = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET)
+    listener = socket.socket(socket.AF_INET6 if ":" in host_port.host else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "SO_REUSEPORT"):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind((place.host, place.port))
+        listener.bind((host_port.host, host_port.port))
         listener.listen(BACKLOG)
     except OSError:
         listener.close()

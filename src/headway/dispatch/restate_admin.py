@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 
-from headway.ledger.parsing.addresses import Place, RestateAddress
+from headway.dispatch.restate_address import HostPort, RestateAddress
 
 # Part of the endpoint's URL. It changes with the options of the service, because Restate asks for them once per URL. Workers answer
 # under every revision, so that workers of two versions can share an endpoint.
@@ -26,17 +26,17 @@ def register(address: RestateAddress, secret: str) -> None:
     """Register the endpoint at the first admin address that answers. One that is known already stays as it is. The secret is a part
     of the URL and not a header, because Restate keeps the headers of a URL that it knows."""
     problems = []
-    for place in address.admin:
+    for host_port in address.admin:
         try:
-            return register_at(place, address, secret)
+            return register_at(host_port, address, secret)
         except (OSError, HTTPException, NotRegistered) as error:
-            problems.append(f"{place}: {error or type(error).__name__}")
+            problems.append(f"{host_port}: {error or type(error).__name__}")
     raise NotRegistered("; ".join(problems))
 
 
-def register_at(place: Place, address: RestateAddress, secret: str) -> None:
+def register_at(host_port: HostPort, address: RestateAddress, secret: str) -> None:
     url = build_deployment_url(address, secret)
-    connection = HTTPConnection(place.host, place.port, timeout=ANSWER_S)
+    connection = HTTPConnection(host_port.host, host_port.port, timeout=ANSWER_S)
     try:
         body = json.dumps({"uri": url, "use_http_11": True, "force": False})
         connection.request("POST", "/deployments", body, {"content-type": "application/json"})
@@ -51,18 +51,18 @@ def register_at(place: Place, address: RestateAddress, secret: str) -> None:
 
 def is_registered(address: RestateAddress) -> bool | None:
     """Whether Restate knows the service. None: no admin address answers."""
-    statuses = {ask(place, f"/services/{address.service}") for place in address.admin}
+    statuses = {ask(host_port, f"/services/{address.service}") for host_port in address.admin}
     return True if 200 in statuses else False if 404 in statuses else None
 
 
-def list_unreachable(ingress: Sequence[Place]) -> list[Place]:
+def list_unreachable(ingress: Sequence[HostPort]) -> list[HostPort]:
     """The addresses of the ingress that do not answer."""
-    return [place for place in ingress if ask(place, "/restate/health") != 200]
+    return [host_port for host_port in ingress if ask(host_port, "/restate/health") != 200]
 
 
-def ask(place: Place, path: str) -> int:
+def ask(host_port: HostPort, path: str) -> int:
     """The status of an answer. 0: there was none."""
-    connection = HTTPConnection(place.host, place.port, timeout=HEALTH_S)
+    connection = HTTPConnection(host_port.host, host_port.port, timeout=HEALTH_S)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

@@ -283,8 +283,8 @@ def parse_delay(response: httpx2.Response) -> float:
 class RemoteTransport:
     """The transport to a server. Streams reconnect where they left off."""
 
-    def __init__(self, exchange: ServerConnection) -> None:
-        self.exchange = exchange
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
 
     async def send(
         self,
@@ -295,11 +295,11 @@ class RemoteTransport:
         is_slow: bool = False,
     ) -> Document:
         method, _, template = route.partition(" ")
-        return await self.exchange.send(build_call(method, fill_path(template, path), query, body), is_slow=is_slow)
+        return await self.connection.send(build_call(method, fill_path(template, path), query, body), is_slow=is_slow)
 
     async def download(self, route: str, *path: int | str, query: Mapping[str, Any] | None = None) -> bytes:
         method, _, template = route.partition(" ")
-        return await self.exchange.fetch(build_call(method, fill_path(template, path), query))
+        return await self.connection.fetch(build_call(method, fill_path(template, path), query))
 
     # Turns
 
@@ -328,7 +328,7 @@ class RemoteTransport:
         while turn_id is None:  # the same request again continues the same turn
             loss: StreamLost | None = None
             try:
-                async for event in self.exchange.stream(call):
+                async for event in self.connection.stream(call):
                     turn_id, last = turn_id or event.turn_id, event.number or last
                     yield event
                     if event.kind in TURN_ENDS:
@@ -337,7 +337,7 @@ class RemoteTransport:
                 loss = failure
             if turn_id is None:
                 failures += 1
-                await self.exchange.wait_to_reconnect(failures, loss)
+                await self.connection.wait_to_reconnect(failures, loss)
         async for event in self.follow_turn(turn_id, last):
             yield event
 
@@ -364,13 +364,13 @@ class RemoteTransport:
         while True:
             loss: StreamLost | None = None
             try:
-                async for event in self.exchange.stream(call, after):
+                async for event in self.connection.stream(call, after):
                     failures, after = 0, event.number or after
                     yield event
             except StreamLost as failure:
                 loss = failure
             failures += 1
-            await self.exchange.wait_to_reconnect(failures, loss)
+            await self.connection.wait_to_reconnect(failures, loss)
             if turn_id and not loss and (await self.send("GET /turns/{}", turn_id))["turn"]["ended_at"]:
                 return  # the server has nothing more to say about it
 
@@ -395,10 +395,10 @@ async def encode_message(message: AskedMessage) -> Document:
 class RemoteHeadway(Client):
     """A Headway on a server, with the methods of one inside the program."""
 
-    def __init__(self, url: str, exchange: ServerConnection) -> None:
+    def __init__(self, url: str, connection: ServerConnection) -> None:
         self.url = url
-        self._exchange = exchange
-        self._transport = RemoteTransport(exchange)
+        self._connection = connection
+        self._transport = RemoteTransport(connection)
 
     @property
     def transport(self) -> RequestTransport:
@@ -416,7 +416,7 @@ class RemoteHeadway(Client):
 
     async def aclose(self) -> None:
         """Close the connections to the server."""
-        await self._exchange.close()
+        await self._connection.close()
 
 
 def connect(url: str, token: str, *, timeout_s: float = 30, retries: int = 3) -> RemoteHeadway:

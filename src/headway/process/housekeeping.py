@@ -19,7 +19,7 @@ from headway.actions.installation.tenants import FileOwners
 from headway.actions.runs import jobs
 from headway.agents.instructions.skills import TENANTS
 from headway.agents.policy_file import PolicyFile
-from headway.agents.repositories.places import read_place
+from headway.agents.repositories.places import read_repository
 from headway.agents.repositories.worktrees import forget_below
 from headway.ledger.errors import Conflict, Invalid, TenantMoving
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
@@ -145,7 +145,7 @@ def delete_tenant_files(settings: Settings, tenant_id: int, owners: FileOwners) 
     worktrees = join(realpath(settings.worktrees), str(tenant_id))
     for repository in filter(isabs, owners.repositories):  # those in the workspace are deleted with it
         with suppress(Invalid):  # it is not there any more
-            forget_below(read_place(realpath(repository), repository).common_dir, worktrees)
+            forget_below(read_repository(realpath(repository), repository).common_dir, worktrees)
     own_folders = (settings.get_workspace(tenant_id), settings.get_chat_history(tenant_id))
     for folder in (*own_folders, worktrees, join(settings.home, TENANTS, str(tenant_id))):
         rmtree(folder, ignore_errors=True)

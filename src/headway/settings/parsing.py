@@ -94,7 +94,7 @@ def parse_postgres_url(variable: str, url: str) -> str:
 def parse_dispatch(_variable: str, address: str) -> str:
     """Check the address. Whatever connects to it parses it again."""
     if address:
-        from headway.ledger.parsing.addresses import parse_address  # noqa: PLC0415  most installations do not need it
+        from headway.dispatch.restate_address import parse_address  # noqa: PLC0415  most installations do not need it
 
         parse_address(address)
     return address

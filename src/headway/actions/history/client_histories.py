@@ -35,7 +35,7 @@ class ConversationName(NamedTuple):
     turn_id: str = ""  # of the turn that it continues after
 
 
-class ClientPlace(NamedTuple):
+class ContinuedConversation(NamedTuple):
     """Where a client's message goes."""
 
     conversation: Conversation
@@ -48,19 +48,21 @@ def compute_fingerprint(messages: Sequence[ClientMessage]) -> str:
     return hashlib.sha256(to_json(words).encode()).hexdigest()[:32]
 
 
-def find_place(tx: Transaction, tenant_id: int, name: ConversationName, history: Sequence[ClientMessage]) -> ClientPlace:
+def find_continued(
+    tx: Transaction, tenant_id: int, name: ConversationName, history: Sequence[ClientMessage]
+) -> ContinuedConversation:
     """Find or create the conversation of a client's message. `history` is what the client has sent before the message."""
     if name.reference or name.key:
         conversation = find_named(tx, tenant_id, name)
         last_turn_id = conversation_store.find_last_turn(tx, tenant_id, conversation.id)
-        return ClientPlace(conversation, finding.get_turn(tx, tenant_id, last_turn_id) if last_turn_id else None)
+        return ContinuedConversation(conversation, finding.get_turn(tx, tenant_id, last_turn_id) if last_turn_id else None)
     turn = finding.get_turn(tx, tenant_id, name.turn_id) if name.turn_id else find_turn(tx, tenant_id, history)
     if turn is None:
-        return ClientPlace(conversations.add_conversation(tx, tenant_id), None)
+        return ContinuedConversation(conversations.add_conversation(tx, tenant_id), None)
     next_turn_id = conversation_store.find_next_turn(tx, tenant_id, turn)
     if next_turn_id is None:
-        return ClientPlace(finding.get_conversation(tx, tenant_id, turn.conversation_id), turn)
-    return ClientPlace(forks.copy_before(tx, tenant_id, next_turn_id), turn)
+        return ContinuedConversation(finding.get_conversation(tx, tenant_id, turn.conversation_id), turn)
+    return ContinuedConversation(forks.copy_before(tx, tenant_id, next_turn_id), turn)
 
 
 def find_named(tx: Transaction, tenant_id: int, name: ConversationName) -> Conversation:

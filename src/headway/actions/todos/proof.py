@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LIST_LIMIT = 100
 
 
-def present(tx: Transaction, tenant_id: int, drafts: list[ReceiptDraft]) -> list[Receipt]:
+def store_receipts(tx: Transaction, tenant_id: int, drafts: list[ReceiptDraft]) -> list[Receipt]:
     """Store receipts of todos, so that the same transaction can complete those that passed."""
     stored = []
     for draft in drafts:

@@ -67,7 +67,7 @@ class Prover(NamedTuple):
         def work_with_receipts(tx: Transaction) -> T:
             tx.enter_tenant(tenant_id)
             tx.actor = tx.actor or self.made_by
-            proof.present(tx, tenant_id, list(drafts.values()))
+            proof.store_receipts(tx, tenant_id, list(drafts.values()))
             return work(tx)
 
         while True:
@@ -89,7 +89,9 @@ class Prover(NamedTuple):
                         raise
                     refusals[todo_id] = str(error)
             except CheckFailed:
-                await self.execution.database.write(partial(proof.present, tenant_id=tenant_id, drafts=list(drafts.values())))
+                await self.execution.database.write(
+                    partial(proof.store_receipts, tenant_id=tenant_id, drafts=list(drafts.values()))
+                )
                 raise
 
     async def verify(self, todo_id: int) -> Receipt:

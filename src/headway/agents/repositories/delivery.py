@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from headway.agents.repositories import worktrees
 from headway.agents.repositories.git import Git, GitFailed, open_git
-from headway.agents.repositories.places import find_place
+from headway.agents.repositories.places import find_repository
 from headway.agents.repositories.worktrees import FILES_LIMIT, EmbeddedRepository, Worktree, list_files, render_diff
 from headway.ledger.limits import Sandbox
 from headway.ledger.run import Run
@@ -33,7 +33,7 @@ class Lineage(NamedTuple):
         return self.runs[-1]
 
     def open_git(self) -> AbstractContextManager[Git]:
-        return open_git(self.root, find_place(self.workspace, self.run.repository), self.sandbox)
+        return open_git(self.root, find_repository(self.workspace, self.run.repository), self.sandbox)
 
     @property
     def worktrees(self) -> list[Worktree]:
@@ -53,7 +53,7 @@ class Delivery(NamedTuple):
 def is_ready(lineage: Lineage) -> bool:
     """Whether the run's worktree exists. Runs no program, so that a run that continues costs nothing."""
     worktree = lineage.worktrees[-1]
-    common_dir = find_place(lineage.workspace, lineage.run.repository).common_dir
+    common_dir = find_repository(lineage.workspace, lineage.run.repository).common_dir
     return bool(worktree.base) and worktrees.is_complete(worktrees.find_admin(common_dir, worktree.folder), worktree.folder)
 
 
@@ -163,7 +163,7 @@ def is_merged(git: Git, run: Run, parent: Worktree | None, commit: str) -> bool:
 
 def commit_rest(git: Git, worktree: Worktree) -> str:
     """Return the last commit of a worktree's branch, after everything is committed; empty if the branch is gone."""
-    admin = worktrees.find_admin(git.place.common_dir, worktree.folder)
+    admin = worktrees.find_admin(git.folders.common_dir, worktree.folder)
     if not worktrees.is_complete(admin, worktree.folder):
         return git.find_commit(f"refs/heads/{worktree.branch}")
     return worktrees.commit_all(worktrees.ensure(git, worktree), worktree)

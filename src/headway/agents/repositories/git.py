@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from threading import Event, Thread
 from typing import IO, Final, NamedTuple
 
-from headway.agents.repositories.places import RepositoryPlace, show_place
+from headway.agents.repositories.places import RepositoryFolders, show_repository
 from headway.agents.tools.files.folders import SCRATCH_PREFIX
 from headway.agents.tools.programs import processes
 from headway.agents.tools.programs.processes import Launch, has_sandbox
@@ -99,7 +99,7 @@ class GitOutput(NamedTuple):
 class Git(NamedTuple):
     """Git on one repository while this process holds the repository's lock."""
 
-    place: RepositoryPlace
+    folders: RepositoryFolders
     sandbox: Sandbox
     lock: int  # a file descriptor. Git inherits it, so the lock is held until git ends, even if this process is killed
     excludes: str  # a file with the names that are never committed
@@ -119,7 +119,7 @@ class Git(NamedTuple):
             source.write(stdin.encode("utf-8", "replace"))
             source.seek(0)
             messages = stack.enter_context(TemporaryFile())
-            folder = self.work_tree or self.place.git_dir
+            folder = self.work_tree or self.folders.git_dir
             launch = Launch(program, folder, self.sandbox, source, messages, environment, (self.lock,), dies_with_us=False)
             output = wait_for_output(processes.start(launch, stack), launch, limit)
             if output.is_cut or output.code in accept:
@@ -209,13 +209,13 @@ def check_version(sandbox: Sandbox) -> str:
 
 
 @contextmanager
-def open_git(root: str, place: RepositoryPlace, sandbox: Sandbox) -> Iterator[Git]:
+def open_git(root: str, folders: RepositoryFolders, sandbox: Sandbox) -> Iterator[Git]:
     """Lock the repository against all other processes that use the same home, and check that git can be run on it."""
     check_version(sandbox)
-    with hold_lock(os.path.join(root, "locks"), place.common_dir) as lock:
+    with hold_lock(os.path.join(root, "locks"), folders.common_dir) as lock:
         excludes = write_excludes(root)
         own = sandbox._replace(readable=(*sandbox.readable, excludes), has_network=False)
-        git = Git(place, show_place(own, place, is_writable=True), lock, excludes, place.git_dir)
+        git = Git(folders, show_repository(own, folders, is_writable=True), lock, excludes, folders.git_dir)
         check_configuration(git)
         yield git
 

@@ -24,7 +24,7 @@ EXCHANGE_REFUSAL: Final = "The repository's folder was exchanged."
 REFTABLE_HEAD: Final = "ref: refs/heads/.invalid"  # HEAD of a repository whose references are not files
 
 
-class RepositoryPlace(NamedTuple):
+class RepositoryFolders(NamedTuple):
     path: str
     git_dir: str
     common_dir: str  # the same folder, unless the repository is itself a linked worktree
@@ -65,10 +65,10 @@ def check_path(workspace: str, path: str) -> str:
     resolved = os.path.realpath(os.path.join(root, path))
     if not is_inside(resolved, root):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} is not inside the workspace.")
-    place = read_place(resolved, path)
-    if place.git_dir == place.path:
+    repository = read_repository(resolved, path)
+    if repository.git_dir == repository.path:
         raise Invalid(f"repository: {BARE}")
-    if not has_commit(place):
+    if not has_commit(repository):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} has no commit yet. Make one first.")
     return os.path.relpath(resolved, root)
 
@@ -77,26 +77,26 @@ def is_inside(path: str, folder: str) -> bool:
     return os.path.commonpath((path, folder)) == folder
 
 
-def find_place(workspace: str, repository: str) -> RepositoryPlace:
+def find_repository(workspace: str, repository: str) -> RepositoryFolders:
     """Find a repository's folders. One inside the workspace, where agents can write, must be complete there."""
     root = os.path.realpath(workspace)
     path = os.path.realpath(os.path.join(root, repository))
     if not os.path.isabs(repository) and not is_inside(path, root):
         raise Invalid(f"The repository {text.to_one_line(repository)[:200]} is not inside the workspace any more.")
-    place = read_place(path, repository)
+    found = read_repository(path, repository)
     if not is_inside(path, root):
-        return place._replace(alternates=list_alternates(os.path.join(place.common_dir, "objects")))
-    check_contained(place)
-    return place._replace(identity=read_identity(place.git_dir))
+        return found._replace(alternates=list_alternates(os.path.join(found.common_dir, "objects")))
+    check_contained(found)
+    return found._replace(identity=read_identity(found.git_dir))
 
 
 @contextmanager
-def open_inside(place: RepositoryPlace, *parts: str) -> Iterator[int]:
+def open_inside(repository: RepositoryFolders, *parts: str) -> Iterator[int]:
     """Open a folder in the .git folder, to change it without git. Agents may exchange folders for links at any time, so none is
     followed, and the .git folder must still be the one that was checked."""
     with ExitStack() as stack:
-        handle = stack.enter_context(open_entry(place.common_dir, FOLDER_FLAGS))
-        if place.identity and format_identity(handle) != place.identity:
+        handle = stack.enter_context(open_entry(repository.common_dir, FOLDER_FLAGS))
+        if repository.identity and format_identity(handle) != repository.identity:
             raise Invalid(EXCHANGE_REFUSAL)
         for part in parts:
             handle = stack.enter_context(open_entry(part, FOLDER_FLAGS, handle))
@@ -124,19 +124,19 @@ def format_identity(handle: int) -> str:
 def show_history(sandbox: Sandbox, workspace: str, repository: str) -> Sandbox:
     """Let programs of agents read the history, which git needs in a worktree, but not write it."""
     try:
-        return show_place(sandbox, find_place(workspace, repository), is_writable=False)
+        return show_repository(sandbox, find_repository(workspace, repository), is_writable=False)
     except (Invalid, OSError):
         return sandbox  # preparing the worktree tells what is wrong
 
 
-def show_place(sandbox: Sandbox, place: RepositoryPlace, *, is_writable: bool) -> Sandbox:
+def show_repository(sandbox: Sandbox, repository: RepositoryFolders, *, is_writable: bool) -> Sandbox:
     """Show a repository's .git folders in a sandbox."""
-    if place.identity:
-        return sandbox._replace(exact=(*sandbox.exact, ExactFolder(place.git_dir, place.identity, is_writable)))
-    folders = tuple(dict.fromkeys((place.common_dir, place.git_dir)))
+    if repository.identity:
+        return sandbox._replace(exact=(*sandbox.exact, ExactFolder(repository.git_dir, repository.identity, is_writable)))
+    folders = tuple(dict.fromkeys((repository.common_dir, repository.git_dir)))
     if is_writable:
-        return sandbox._replace(readable=(*sandbox.readable, *place.alternates), writable=(*sandbox.writable, *folders))
-    return sandbox._replace(readable=(*sandbox.readable, *folders, *place.alternates))
+        return sandbox._replace(readable=(*sandbox.readable, *repository.alternates), writable=(*sandbox.writable, *folders))
+    return sandbox._replace(readable=(*sandbox.readable, *folders, *repository.alternates))
 
 
 def list_alternates(objects: str, depth: int = ALTERNATES_DEPTH) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def list_alternates(objects: str, depth: int = ALTERNATES_DEPTH) -> tuple[str, .
     return tuple(path for folder in folders for path in (folder, *list_alternates(folder, depth - 1)))
 
 
-def read_place(path: str, name: str) -> RepositoryPlace:
+def read_repository(path: str, name: str) -> RepositoryFolders:
     """Find the folders of the repository at a path, which the caller knows by another name."""
     git_dir = os.path.join(path, ".git")
     if not os.path.lexists(git_dir):
@@ -158,8 +158,8 @@ def read_place(path: str, name: str) -> RepositoryPlace:
         common_dir = os.path.join(git_dir, common)
         if not common or not os.path.exists(os.path.join(common_dir, "objects")):
             raise Invalid(f"repository: {text.to_one_line(name)[:200]} is not a git repository.")
-        return RepositoryPlace(path, os.path.realpath(git_dir), os.path.realpath(common_dir))
-    return RepositoryPlace(path, os.path.realpath(git_dir), os.path.realpath(git_dir))
+        return RepositoryFolders(path, os.path.realpath(git_dir), os.path.realpath(common_dir))
+    return RepositoryFolders(path, os.path.realpath(git_dir), os.path.realpath(git_dir))
 
 
 def read_link(path: str) -> str:
@@ -178,17 +178,16 @@ def open_at_once(path: str, flags: int) -> int:
     return handle
 
 
-def check_contained(place: RepositoryPlace) -> None:
+def check_contained(repository: RepositoryFolders) -> None:
     """Raise Invalid if anything in the .git folder leads outside it, for example into the repository of another tenant."""
-    if place.git_dir != os.path.join(place.path, ".git") or place.common_dir != place.git_dir:
-        raise Invalid(
-            BARE if place.git_dir == place.path else "The repository's .git leads elsewhere. In a workspace it must be a folder."
-        )
-    folders = [place.git_dir]
+    if repository.git_dir != os.path.join(repository.path, ".git") or repository.common_dir != repository.git_dir:
+        is_bare = repository.git_dir == repository.path
+        raise Invalid(BARE if is_bare else "The repository's .git leads elsewhere. In a workspace it must be a folder.")
+    folders = [repository.git_dir]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
-                name = os.path.relpath(entry.path, place.git_dir)
+                name = os.path.relpath(entry.path, repository.git_dir)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif entry.is_symlink() or name in OUTWARD_FILES or leads_outside(name, entry.path):
@@ -201,16 +200,16 @@ def leads_outside(name: str, path: str) -> bool:
     return parts[0] == "worktrees" and parts[2:] == ["commondir"] and read_link(path).strip() != "../.."
 
 
-def has_commit(place: RepositoryPlace) -> bool:
-    head = read_link(os.path.join(place.git_dir, "HEAD")).strip()
+def has_commit(repository: RepositoryFolders) -> bool:
+    head = read_link(os.path.join(repository.git_dir, "HEAD")).strip()
     if not head.startswith("ref: ") or head == REFTABLE_HEAD:
         return bool(head)
     ref = head.removeprefix("ref: ")
     if not ref.startswith("refs/") or ".." in ref:
         return False
-    if read_link(os.path.join(place.common_dir, ref)).strip():
+    if read_link(os.path.join(repository.common_dir, ref)).strip():
         return True
-    packed_refs = os.path.join(place.common_dir, "packed-refs")
+    packed_refs = os.path.join(repository.common_dir, "packed-refs")
     with suppress(OSError), open(packed_refs, encoding="utf-8", errors="replace", opener=open_at_once) as file:
         return any(line.rstrip("\n").endswith(f" {ref}") for line in file)
     return False

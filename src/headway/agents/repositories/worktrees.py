@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from headway.agents.repositories.git import Git, GitBusy, GitFailed
-from headway.agents.repositories.places import RepositoryPlace, get_branch, get_worktree_folder, open_inside, read_link
+from headway.agents.repositories.places import RepositoryFolders, get_branch, get_worktree_folder, open_inside, read_link
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line, to_storable
 
@@ -69,28 +69,28 @@ def ensure(git: Git, worktree: Worktree) -> Git:
     """Create the worktree and its branch, or what is missing of them. Returns git at the worktree."""
     if not has_branch(git, worktree.branch):
         git.move_branch(worktree.branch, worktree.base, "")
-    admin = find_admin(git.place.common_dir, worktree.folder)
+    admin = find_admin(git.folders.common_dir, worktree.folder)
     if not is_complete(admin, worktree.folder):
         if admin:  # its creation was interrupted, or its folder was deleted
             shutil.rmtree(worktree.folder, ignore_errors=True)
-            remove_record(git.place, admin)
+            remove_record(git.folders, admin)
         elif os.path.isdir(worktree.folder) and os.listdir(worktree.folder):
             raise GitFailed(f"{worktree.folder} is not a worktree of the repository any more. Move it away, then retry.")
         os.makedirs(worktree.folder, mode=0o700, exist_ok=True)
         git.writing(worktree.folder).run("worktree", "add", "-f", "--quiet", worktree.folder, worktree.branch)
-        admin = find_admin(git.place.common_dir, worktree.folder)
+        admin = find_admin(git.folders.common_dir, worktree.folder)
     restore_link(admin, worktree.folder)
     return git._replace(git_dir=admin, work_tree=worktree.folder)
 
 
-def remove_record(place: RepositoryPlace, admin: str) -> None:
-    with open_inside(place, "worktrees") as records:
+def remove_record(repository: RepositoryFolders, admin: str) -> None:
+    with open_inside(repository, "worktrees") as records:
         shutil.rmtree(os.path.basename(admin), dir_fd=records)
 
 
 def has_branch(git: Git, branch: str) -> bool:
     ref = f"refs/heads/{branch}"
-    return bool(read_link(os.path.join(git.place.common_dir, ref)).strip() or git.find_commit(ref))
+    return bool(read_link(os.path.join(git.folders.common_dir, ref)).strip() or git.find_commit(ref))
 
 
 def restore_link(admin: str, folder: str) -> None:
@@ -127,10 +127,10 @@ def commit_all(git: Git, worktree: Worktree) -> str:
 
 def remove_stale_locks(git: Git, branch: str) -> None:
     """Remove lock files of a git that was killed. Those of a git that an agent runs are younger."""
-    worktree = os.path.relpath(git.git_dir, git.place.common_dir)
+    worktree = os.path.relpath(git.git_dir, git.folders.common_dir)
     for path in (f"{worktree}/index.lock", f"{worktree}/HEAD.lock", f"refs/heads/{branch}.lock"):
         *folders, name = path.split(os.sep)
-        with suppress(FileNotFoundError), open_inside(git.place, *folders) as folder:
+        with suppress(FileNotFoundError), open_inside(git.folders, *folders) as folder:
             if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > STALE_LOCK_S:
                 os.unlink(name, dir_fd=folder)
 
@@ -165,8 +165,8 @@ def remove(git: Git, worktree: Worktree) -> None:
     shutil.rmtree(removed, ignore_errors=True)
     with suppress(FileNotFoundError):
         os.rename(worktree.folder, removed)  # at once, so that no half-deleted folder is ever taken for an agent's work
-    if admin := find_admin(git.place.common_dir, worktree.folder):
-        remove_record(git.place, admin)
+    if admin := find_admin(git.folders.common_dir, worktree.folder):
+        remove_record(git.folders, admin)
     shutil.rmtree(removed, ignore_errors=True)
 
 

@@ -168,8 +168,8 @@ def build_halt_finding(halt: Halt) -> Finding:
 def inspect_dispatch(settings: Settings) -> list[Finding]:
     if not settings.dispatch:
         return []
+    from headway.dispatch.restate_address import parse_address  # noqa: PLC0415  most installations do not need these
     from headway.dispatch.restate_admin import is_registered, list_unreachable  # noqa: PLC0415
-    from headway.ledger.parsing.addresses import parse_address  # noqa: PLC0415  most installations do not need these
 
     if not is_installed("restate"):
         return [Finding("dispatch", describe_missing("restate", "Restate"), ok=False)]

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class LazyCommand(NamedTuple):
     """Where a command is, as MODULE:NAME below `commands`, and what the list of commands says about it."""
 
-    place: str
+    target: str
     summary: str
 
 
-def load_command(place: str) -> click.Command:
-    module, name = place.split(":")
+def load_command(target: str) -> click.Command:
+    module, name = target.split(":")
     command: click.Command = getattr(import_module(f"headway.surfaces.cli.commands.{module}"), name)
     return command
 
@@ -47,7 +47,7 @@ class LazyGroup(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = self.entries.get(cmd_name) or self.hidden_entries.get(cmd_name)
-        return load_command(entry.place) if entry else None
+        return load_command(entry.target) if entry else None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands before the options, which all commands share."""
@@ -69,16 +69,16 @@ class LazyGroup(CommandGroup):
 
 
 class SplitGroup(CommandGroup):
-    """A group whose commands are in several modules, of which a command needs only its own, and help all. `places` says where each
+    """A group whose commands are in several modules, of which a command needs only its own, and help all. `targets` says where each
     command is, as MODULE:NAME."""
 
-    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *args: Any, targets: Mapping[str, str], **options: Any) -> None:
         super().__init__(*args, **options)
-        self.places = places
+        self.targets = targets
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.places)
+        return list(self.targets)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = self.places.get(cmd_name)
-        return load_command(place) if place else None
+        target = self.targets.get(cmd_name)
+        return load_command(target) if target else None

@@ -83,7 +83,7 @@ class PlainRoute(Route):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
         if self.is_guarded and scope["method"] in (self.methods or ()):
-            await scope["headway.exchange"].admit()
+            await scope["headway.request"].admit()
         if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise Problem(422, "invalid", f"A query may have at most {MAX_PARAMETERS} parameters.")
         await super().handle(scope, receive, send)
@@ -144,8 +144,8 @@ class WebApp:
             await self.router(scope, receive, send)
             return
         compress = b"gzip" in (find_header(scope["headers"], b"accept-encoding") or b"")
-        exchange = RequestResponse(scope, send, self.routes, self.metrics, self.admission)
-        await exchange.run(self.compressed_router if compress else self.router, receive)
+        request = RequestResponse(scope, send, self.routes, self.metrics, self.admission)
+        await request.run(self.compressed_router if compress else self.router, receive)
 
     @asynccontextmanager
     async def lifespan(self, _app: Any) -> AsyncIterator[None]:

@@ -65,7 +65,7 @@ class RequestResponse:
 
     def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], metrics: HttpMetrics, admission: Admission) -> None:
         self.scope = scope
-        scope["headway.exchange"] = self
+        scope["headway.request"] = self
         self.forward = scope["headway.send"] = send
         self.routes = routes
         self.metrics = metrics

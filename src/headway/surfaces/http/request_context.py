@@ -126,7 +126,7 @@ class RequestContext:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.headway: Headway = request.app.state.headway
-        self.digest: str = request.scope["headway.exchange"].digest or tokens.hash_secret(get_secret(request))
+        self.digest: str = request.scope["headway.request"].digest or tokens.hash_secret(get_secret(request))
         self.needs_write = request.method not in SAFE_METHODS  # whether a token that may only read is refused
         self.raw = b""
 

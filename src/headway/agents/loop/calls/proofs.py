@@ -89,7 +89,7 @@ def serve_recorded(step: Step, effect: Effect, todo: Todo) -> Requirement:
     draft = draft._replace(versions={**draft.versions, "replayed": "true"})
     served = effect._replace(state="succeeded", result=JSON_ENCODER.encode(draft.as_json()), replayed=1)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, served)
-    proof.present(step.tx, step.run.tenant_id, [draft])
+    proof.store_receipts(step.tx, step.run.tenant_id, [draft])
     return None
 
 
@@ -142,7 +142,7 @@ def record_results(step: Step, reply: ChecksRan) -> None:
     draft = reply.checked.receipt
     ended = effect._replace(state="succeeded", result=JSON_ENCODER.encode(draft.as_json()))
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
-    proof.present(step.tx, step.run.tenant_id, [draft])
+    proof.store_receipts(step.tx, step.run.tenant_id, [draft])
 
 
 def complete_with_proof(step: Step, n: int, todo: Todo, outcome: str) -> Requirement:

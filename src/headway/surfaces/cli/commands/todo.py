@@ -4,7 +4,7 @@ import click
 
 from headway.surfaces.cli.lazy_group import SplitGroup
 
-PLACES = {
+TARGETS = {
     "add": "todo_adding:add",
     "list": "todo_lists:list_todos",
     "show": "todo_progress:show",
@@ -25,7 +25,7 @@ PLACES = {
 
 @click.group(
     cls=SplitGroup,
-    places=PLACES,
+    targets=TARGETS,
     examples=(
         "headway todo add 'Fix the login' --check-command 'pytest -q tests/test_login.py'",
         "headway todo list",

@@ -109,19 +109,19 @@ class ResponseEncoder:
             frames += "".join(self.begin_item(kind))
         self.text += text
         if kind == "message":
-            return frames + self.frame("response.output_text.delta", **self.place(), delta=text, logprobs=[])
-        return frames + self.frame("response.reasoning_summary_text.delta", **self.place(), delta=text)
+            return frames + self.frame("response.output_text.delta", **self.locate_part(), delta=text, logprobs=[])
+        return frames + self.frame("response.reasoning_summary_text.delta", **self.locate_part(), delta=text)
 
     def begin_item(self, kind: ItemKind) -> Iterator[str]:
         item = build_item(kind, self.item_id, None)
         yield self.frame("response.output_item.added", output_index=len(self.items), item=item)
         name = "response.content_part.added" if kind == "message" else "response.reasoning_summary_part.added"
-        yield self.frame(name, **self.place(), part=build_part(kind, ""))
+        yield self.frame(name, **self.locate_part(), part=build_part(kind, ""))
 
     def end_item(self) -> str:
         if self.kind is None:
             return ""
-        kind, place, part = self.kind, self.place(), build_part(self.kind, self.text)
+        kind, place, part = self.kind, self.locate_part(), build_part(self.kind, self.text)
         item = build_item(kind, self.item_id, self.text)
         if kind == "message":
             frames = self.frame("response.output_text.done", **place, text=self.text, logprobs=[])
@@ -149,7 +149,7 @@ class ResponseEncoder:
     def item_id(self) -> str:
         return build_item_id(self.kind or "message", self.head.hex_id, len(self.items))
 
-    def place(self) -> Document:
+    def locate_part(self) -> Document:
         """Where a part of the output is."""
         index = {"content_index": 0} if self.kind == "message" else {"summary_index": 0}
         return {"item_id": self.item_id, "output_index": len(self.items), **index}

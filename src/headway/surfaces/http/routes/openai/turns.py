@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import Response
 
 from headway.actions.history import client_histories
-from headway.actions.history.client_histories import ClientPlace, ConversationName
+from headway.actions.history.client_histories import ContinuedConversation, ConversationName
 from headway.actions.installation.spending import Usage
 from headway.actions.runs import inbox, waiting
 from headway.actions.todos import finding
@@ -110,14 +110,14 @@ def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         if client.results:
             return continue_with_results(call, tx, tenant_id, client.results)
-        place = client_histories.find_place(tx, tenant_id, request.name, client.history)
+        continued = client_histories.find_continued(tx, tenant_id, request.name, client.history)
         fingerprint = client_histories.compute_fingerprint([*client.history, *client.new])
-        answered = answer_wait(call, tx, tenant_id, place, client)
-        if answered and place.last_turn:
-            turn_id = place.last_turn.id
+        answered = answer_wait(call, tx, tenant_id, continued, client)
+        if answered and continued.last_turn:
+            turn_id = continued.last_turn.id
             client_histories.save_fingerprint(tx, tenant_id, turn_id, fingerprint)
         else:
-            is_unknown = place.last_turn is None and client.history
+            is_unknown = continued.last_turn is None and client.history
             turn_request = turns.TurnRequest(
                 client.content,
                 role=request.role,
@@ -126,10 +126,10 @@ def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list
                 client_tools=request.client_tools,
                 fingerprint=fingerprint,
             )
-            job = call.headway.begin_requested_turn(tx, tenant_id, place.conversation.id, turn_request)
+            job = call.headway.begin_requested_turn(tx, tenant_id, continued.conversation.id, turn_request)
             started_jobs[:] = [job]
             turn_id = turns.get_turn_id(job)
-        return build_begun(tx, turn_id, place.conversation.id, answered)
+        return build_begun(tx, turn_id, continued.conversation.id, answered)
 
     return begin
 
@@ -147,12 +147,14 @@ def continue_with_results(call: RequestContext, tx: Transaction, tenant_id: int,
     return build_begun(tx, turn_id, conversation.id, [(answer.kind, answer.id) for answer in answers])
 
 
-def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, client: ClientRequest) -> list[ItemKey]:
+def answer_wait(
+    call: RequestContext, tx: Transaction, tenant_id: int, continued: ContinuedConversation, client: ClientRequest
+) -> list[ItemKey]:
     """If the conversation's turn waits, take the message as the answer, and return what it is about. If the turn waits for tools of
     the client, it continues without their results, and its agent reads the message. If it waits for a decision and the message is
     none, the agent reads the message after the decision."""
-    turn = place.last_turn
-    if turn is None or turn.ended or turn.conversation_id != place.conversation.id:
+    turn = continued.last_turn
+    if turn is None or turn.ended or turn.conversation_id != continued.conversation.id:
         return []
     wait = waiting.find_by_turn(tx, tenant_id, turn.id)
     if wait is None:
@@ -163,14 +165,14 @@ def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: Cl
     if steering.send_instead_of_results(tx, run, client.content, {}, caller):
         pass
     elif key[0] == "question":
-        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(*key, {"answer": client.content})])
+        apply_answers(call, tx, tenant_id, continued.conversation.key, [PersonAnswer(*key, {"answer": client.content})])
     elif decision is None:
         if client.attachments:
             raise TurnWaiting(f"The conversation's turn waits for approval #{key[1]}. Decide first, and send the files after that.")
         steering.send(tx, run, client.content, caller)
     else:
         key = ("approval", find_decided(tx, tenant_id, turn.id, key[1], decision.approval_id))
-        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(*key, {"approved": decision.approved})])
+        apply_answers(call, tx, tenant_id, continued.conversation.key, [PersonAnswer(*key, {"approved": decision.approved})])
     return [key]
 
 
