@@ -114,7 +114,7 @@ class JournalQuery(PageQuery):
 
 class GraphQuery(QueryModel):
     plan: Annotated[DrawnPlan, Field(description="current: without sub-goals that a later plan has replaced")] = "all"
-    columns: Annotated[int, Field(ge=1, le=100, description="About how many cards are side by side")] = GRAPH_COLUMNS
+    columns: Annotated[int, Field(ge=1, le=100, description="How many cards are side by side at most")] = GRAPH_COLUMNS
 
 
 # Answers

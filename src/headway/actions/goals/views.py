@@ -12,7 +12,7 @@ from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
 from headway.ledger.goal import Goal, GoalFilter, GoalSort, JournalEntry, PauseKind, SubGoal, list_ready
-from headway.ledger.graph_layout import compute_legible_layout
+from headway.ledger.graph_layout import compute_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.ledger.limits import GoalLimits
 from headway.ledger.money import to_dollars
@@ -137,7 +137,7 @@ def build_graph(
     goals.get_goal(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     drawn = [sub_goal for sub_goal in sub_goals if plan == "all" or not sub_goal.superseded_by]
-    layout = compute_legible_layout(
+    layout = compute_layout(
         [sub_goal.id for sub_goal in drawn],
         [(dependency, sub_goal.id) for sub_goal in drawn for dependency in sub_goal.depends_on],
         columns,
