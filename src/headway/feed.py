@@ -287,7 +287,7 @@ PAGE_BYTES = 1024 * 1024
 EVENTS_PER_READ = 50  # events read at a time, before their total size is checked
 HEARTBEAT_S = 15.0
 POLL_S = 0.2  # how often to look for other processes' commits when there are no notifications
-POLL_ANNOUNCED_S = 2.0  # with notifications, polling only covers those that were lost
+POLL_ANNOUNCED_S = 2.0  # with notifications, polling only makes up for lost ones
 
 
 class LogPage(NamedTuple):
@@ -345,7 +345,7 @@ def read_news(tx: Transaction, tenant_id: int, after: int, run_ids: Collection[s
 
 
 class TenantStates(NamedTuple):
-    """The last event number of each tenant, and where those are that have moved."""
+    """The last event number of each tenant, and where the tenants are that have moved."""
 
     seqs: dict[int, int]
     departures: dict[int, Departure]

@@ -1,6 +1,6 @@
 """Trust in a folder: Headway uses a folder's files only after the user has agreed to them.
 
-The files are `.env`, and in the home those of CONTENT. They can run programs, name providers and change what agents may do. A
+The files are `.env`, and in the home the files of CONTENT. They can run programs, name providers and change what agents may do. A
 stranger may have written them: they come with a cloned repository. A home that Headway did not create there needs agreement, too,
 because its database may contain schedules, tokens and conversations.
 
@@ -76,7 +76,7 @@ class Inspection(NamedTuple):
         return [text.to_one_line(entry) for entry in (*(self.describe_file(name) for name in self.files), *data)]
 
     def list_changes(self) -> list[str]:
-        """List how the files differ from those that the user agreed to; nothing if there never was an agreement."""
+        """List how the files differ from what the user agreed to; nothing if there never was an agreement."""
         if self.record is None:
             return []
         before, now = self.record.files, self.files

@@ -79,7 +79,7 @@ def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
 
 
 def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, workspace: str) -> PolicyCall:
-    """Describe a call to the policy. The arguments are those that the tool will receive, whatever the model wrote."""
+    """Describe a call to the policy. The arguments are what the tool will receive, whatever the model wrote."""
     values = {**dict.fromkeys(tool.key_arguments), **arguments.model_dump(mode="json", by_alias=True)}
     return PolicyCall(tool.name, role, tenant, tool.server, spell_arguments(tool, values, workspace))
 
@@ -181,7 +181,7 @@ class Permission(NamedTuple):
 
     def try_call(self, tx: Transaction, tenant_id: int, tool: Tool, role: str, arguments: dict[str, Any]) -> "TriedCall":
         """Return what the policy would decide about a call, and by which rule. Nothing is called. Arguments that are missing or
-        wrong are reported, and the policy is asked about those that were given."""
+        wrong are reported, and the policy is asked about the ones that were given."""
         tenant, workspace = find_tenant_name(tx, tenant_id), self.find_workspace(tenant_id)
         try:
             call, problem = describe_call(tool, parse_arguments(tool, arguments), role, tenant, workspace), ""

@@ -103,7 +103,7 @@ class NewSubGoal(PlannedSubGoal):
 def name_steps(steps: Sequence[PlannedSubGoal]) -> Sequence[PlannedSubGoal]:
     """Use the position as id for each sub-goal without one, counted from 1, or from 0 if a dependency names 0.
 
-    Dependencies are converted to ids, including those given as a full description.
+    Dependencies are converted to ids, including ones given as a full description.
     """
     from_zero = any("0" in (step.depends_on or ()) for step in steps) and all(step.id != "0" for step in steps)
     ids = [step.id or str(number) for number, step in enumerate(steps, 0 if from_zero else 1)]

@@ -75,7 +75,7 @@ def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[in
 def requeue_goal(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> None:
     """Queue the goal's pursuit at its place in the staggered restart, even if it was only waiting for sub-agents.
 
-    Sub-agents on interrupted sub-goals wait for the review. Those that a sub-agent started without waiting continue.
+    Sub-agents on interrupted sub-goals wait for the review. Agents that a sub-agent started without waiting continue.
     """
     for run in runs:
         if not run.is_main:

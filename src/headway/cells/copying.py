@@ -47,7 +47,7 @@ def patiently(tx: PostgresTransaction) -> None:
 
 
 def order_tables(tx: PostgresTransaction) -> list[str]:
-    """Return the tables of tenants, each after those that it refers to."""
+    """Return the tables of tenants, each after the tables that it refers to."""
     tables = list_tables(tx)
     sorter: TopologicalSorter[str] = TopologicalSorter({table: set[str]() for table in sorted(tables)})
     for table, referenced in tx.all(REFERENCES):
@@ -144,7 +144,7 @@ def build_changes(clocks: Clocks) -> dict[str, dict[str, str]]:
 
 
 def advance_sequences(tx: PostgresTransaction, tenant_id: int, tables: list[str]) -> None:
-    """Let the database number new rows above those that were copied. Ids of tenants are left alone: each cell has its own."""
+    """Let the database number new rows above the copied ones. Ids of tenants are left alone: each cell has its own."""
     for table, column, sequence in tx.all(IDENTITIES):
         if table in tables and table != "tenants" and table not in NEW_NUMBERS:
             tx.run(

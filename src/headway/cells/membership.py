@@ -21,7 +21,7 @@ class MemberFacts(NamedTuple):
     """A database's description of itself before it becomes a cell."""
 
     own: Cell | None  # the cell that it is already
-    cells: list[Cell]  # those that it knows
+    cells: list[Cell]  # the cells that it knows
     tenant_numbers: list[int]  # the numbers of the cells in which its tenants were created
 
 
@@ -75,7 +75,7 @@ def choose_number(tx: Transaction, facts: MemberFacts) -> int:
         return rows.take_number(tx)
     if not rows.reserve_number(tx, 0):
         raise Conflict(
-            "The database has tenants, and their ids could be those of tenants in other cells. Nothing was changed. A new cell "
+            "The database has tenants, and tenants in other cells could have the same ids. Nothing was changed. A new cell "
             "must have a database without tenants; only one that existed before the cells may have some."
         )
     return 0

@@ -61,7 +61,7 @@ def require_fenced(tx: Transaction, move: Move) -> None:
 
 
 def drain(tx: Transaction, move: Move) -> int:
-    """Let no job start, and stop those that are between two calls. Returns how many wait for the end of an outside call."""
+    """Let no job start, and stop jobs that are between two calls. Returns how many wait for the end of an outside call."""
     require_fenced(tx, move)
     rows.lock_jobs(tx, move.tenant)
     rows.park_jobs(tx, move.tenant, interrupts=False)

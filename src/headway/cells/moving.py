@@ -57,7 +57,7 @@ def find_files(cell: Cell, settings: Settings) -> CellFiles:
 
 
 def list_pairs(source: CellFiles, target: CellFiles, tenant_id: int) -> list[tuple[str, str]]:
-    """List the tenant's folders in both homes, without those that the cells share."""
+    """List the tenant's folders in both homes, without folders that the cells share."""
     pairs = zip(source.list_folders(tenant_id), target.list_folders(tenant_id), strict=True)
     return [(before, after) for before, after in pairs if before != after]
 
@@ -73,7 +73,7 @@ def lock_home(files: CellFiles) -> Iterator[None]:
 
 
 def copy_files(source: CellFiles, target: CellFiles, tenant_id: int, conversations: Conversations) -> int:
-    """Make the tenant's files in the target equal to those in the source, and return how many were copied. Those that are equal
+    """Make the tenant's files in the target equal to the source's, and return how many were copied. Files that are equal
     already, by size and time of change, are skipped. The caller holds the lock of the target."""
     copied = sum(mirror_folder(*pair) for pair in list_pairs(source, target, tenant_id))
     for uuid, conversation_id in conversations:
@@ -409,7 +409,7 @@ def delete_rows(source: DirectDatabase, move: Move) -> None:
 
 
 def list_tables_to_empty(tx: Transaction) -> list[str]:
-    """List the tables of tenants, each before those that it refers to, without the last one: the tenants themselves."""
+    """List the tables of tenants, each before the tables that it refers to, without the last one: the tenants themselves."""
     assert isinstance(tx, PostgresTransaction)
     return [table for table in reversed(order_tables(tx)) if table != "tenants"]
 

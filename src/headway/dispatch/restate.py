@@ -48,7 +48,7 @@ class Ingress:
         self.log_again_at = 0.0
 
     def send(self, jobs: Sequence[DueJob]) -> list[str]:
-        """Announce jobs one after the other, and return the ids of those that were not accepted. If no address answers, the rest is
+        """Announce jobs one after the other, and return the ids of jobs that were not accepted. If no address answers, the rest is
         not tried."""
         refused: list[str] = []
         connection = self._take()
@@ -156,7 +156,7 @@ class DeliveryServer(uvicorn.Server):
 @asynccontextmanager
 async def run_server(app: Any, host_port: HostPort, secret: str = "") -> AsyncIterator["asyncio.Task[None]"]:
     """Serve an ASGI application to callers that know the secret, and yield the task that does it. At the end, connections are
-    closed even if requests are under way: Restate delivers those to another process."""
+    closed even if requests are under way: Restate delivers them to another process."""
     with open_listener(host_port) as listener:
         await asyncio.to_thread(use_up_signal_handler, app)
         server = DeliveryServer(build_config(app, secret))
@@ -238,7 +238,7 @@ async def refuse(send: Any) -> None:
 
 
 def wrap_app(app: Any, secret: str) -> Any:
-    """Refuse requests without the secret, end those whose body is longer than any delivery, and close the connection after each
+    """Refuse requests without the secret, end requests whose body is longer than any delivery, and close the connection after each
     answer.
 
     Restate prefers connections that it has used last. If they were kept, a worker would get jobs again that it has just refused,

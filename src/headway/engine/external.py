@@ -36,7 +36,7 @@ Deliver = Callable[[str], Awaitable[None]]  # with a job id; returns when the ro
 
 class Dispatcher(Protocol):
     async def announce(self, jobs: Sequence[DueJob]) -> list[str]:
-        """Accept jobs to deliver when they are due. Return the ids of those that were not accepted."""
+        """Accept jobs to deliver when they are due. Return the ids of jobs that were not accepted."""
         ...
 
     async def serve(self, deliver: Deliver) -> None:
@@ -229,7 +229,7 @@ class Deliveries:
         self._refuse_expired()
 
     def _choose_ids(self) -> list[str]:
-        """Choose the deliveries to look up: new ones, and those that would now get a slot."""
+        """Choose the deliveries to look up: new ones, and ones that would now get a slot."""
         now = monotonic()
         ready = {job_id: delivery for job_id, delivery in self.held.items() if delivery.retry_at <= now}
         arrived = [job_id for job_id, delivery in ready.items() if delivery.job is None]

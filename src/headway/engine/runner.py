@@ -117,7 +117,7 @@ class JobRunner:
         return choose_jobs(due_jobs, running, self.limits.slots, self.limits.per_tenant)
 
     def claim_locked(self, tx: Transaction, chosen: Sequence[Job]) -> list[Job]:
-        """Make this process the owner of jobs that are locked and due. Those whose family is full are left."""
+        """Make this process the owner of jobs that are locked and due. Jobs whose family is full are left."""
         for family in sorted({job.family for job in chosen if job.family}):  # in a fixed order, to prevent deadlocks
             job_store.lock_family(tx, family)
         claimed = []

@@ -260,7 +260,7 @@ class AttemptRun:
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[AsyncIterator[tuple[str, dict[str, Any]]]]:
-        """Follow the events from now on. Those of tool calls are collected."""
+        """Follow the events from now on, and collect the events of tool calls."""
         feed = self.headway.feed
         channel, reader = await feed.open(TENANT_ID, None, None)
 

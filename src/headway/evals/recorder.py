@@ -42,7 +42,7 @@ class TurnRecord(NamedTuple):
     role: str
     answer: str
     recording: Recording
-    calls: tuple[dict[str, Any], ...]  # all of them, also those that a replay makes
+    calls: tuple[dict[str, Any], ...]  # all calls, also the ones that a replay makes
     checks: tuple[Check, ...]  # of the turn's todos
 
 
@@ -87,7 +87,7 @@ class FoundFiles(NamedTuple):
 
 
 def find_files(record: TurnRecord, workspace: str) -> FoundFiles:
-    """Find the files of the workspace as they were: those that the turn did not change, and what it read before its changes."""
+    """Find the files of the workspace as they were: files that the turn did not change, and what it read before its changes."""
     changed: set[str] = set()
     contents: dict[str, str] = {}
     for call in record.calls:
@@ -145,7 +145,7 @@ class NewCase(NamedTuple):
     name: str
     stanza: str
     recording: Recording
-    files: Mapping[str, str]  # those that go into a folder; empty if the stanza has them
+    files: Mapping[str, str]  # the files that go into a folder; empty if the stanza has them
     notes: tuple[str, ...] = ()
 
     @property

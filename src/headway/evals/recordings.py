@@ -62,7 +62,7 @@ class TraceCollector:
 
     def __init__(self) -> None:
         self.by_run: dict[str, dict[str, TraceStep]] = {}
-        self.calls: list[dict[str, Any]] = []  # those that ended, as a recording keeps them
+        self.calls: list[dict[str, Any]] = []  # the ended calls, as a recording keeps them
         self.arguments: dict[tuple[str, str], Any] = {}
         self.items: dict[str, int] = {}  # the plan's items by the names that calls used, numbered as they appear
 

@@ -114,7 +114,7 @@ class StoredFile(NamedTuple):
 
 
 class FileSelection(NamedTuple):
-    """A filter for the files of a tenant. Those of a turn, goal, sub-goal, conversation or role have a version that it wrote."""
+    """A filter for the files of a tenant. A turn, goal, sub-goal, conversation or role has the files it wrote a version of."""
 
     turn_id: str = ""
     goal_id: int = 0

@@ -58,8 +58,8 @@ class Goal(NamedTuple):
     proof: Proof = "none"
     forked_from: int = 0  # the goal that it is a fork of
     fork_at: int = 0  # the last journal entry of that goal that it has copied
-    in_plan: int = 0  # the number of sub-goals in the current plan,
-    done: int = 0  # and of those whose outcome counts
+    in_plan: int = 0  # the number of sub-goals in the current plan
+    done: int = 0  # how many of these have an outcome that counts
     repeat_of: int = 0  # the goal that a person ran again
 
     @property

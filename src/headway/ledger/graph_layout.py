@@ -103,7 +103,7 @@ def build_links(count: int, edges: Edges) -> Links:
 def pack_rows(count: int, edges: Edges, columns: int) -> list[int]:
     """Return the row of each vertex, with at most `columns` vertices in a row. `edges` must not contain a cycle.
 
-    Every edge points down. Among the vertices that could be next, those whose dependencies were placed last come first: a chain
+    Every edge points down. Among the vertices that could be next, the ones whose dependencies were placed last come first: a chain
     continues right below its beginning, which keeps edges short.
     """
     below = build_links(count, edges)

@@ -32,7 +32,7 @@ class PersonRequest(NamedTuple):
     place: int = 0  # the index of the call in that message
     call_id: str = ""
     tool: str = ""  # also the tool of the turn's client, if the client is to answer a question with its result
-    arguments: str = ""  # JSON: those proposed, or those that a person approved instead
+    arguments: str = ""  # JSON: as proposed, or as a person approved them instead
     digest: str = ""  # of the tool and the arguments; only a call with this digest may be made
     why: str = ""  # the rule that asks
     reason: str = ""  # why a person decided so; also the note with a decision

@@ -57,7 +57,7 @@ class ViewFields(StrictModel):
     """The fields that can be changed. Omitted fields keep their values."""
 
     name: Name | None = None
-    filters: Annotated[BoardFilters | None, Field(description="All filters of the view: those that are omitted are removed")] = None
+    filters: Annotated[BoardFilters | None, Field(description="All filters of the view: omitted ones are removed")] = None
     revision: Annotated[
         Revision | None, Field(description="Refuse the change with 409 if the view has another revision by now")
     ] = None

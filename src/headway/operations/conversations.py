@@ -42,7 +42,7 @@ class ConversationsQuery(CursorQuery):
         ),
     ] = ""
     sort: Annotated[
-        Sort, Field(description="`created`: the newest first; `activity`: those used last first. `q` and `before` need `created`")
+        Sort, Field(description="`created`: the newest first; `activity`: the last used first. `q` and `before` need `created`")
     ] = "created"
     before: Annotated[Id | None, Field(description="Only conversations older than this one; a cursor overrides it")] = None
     key: Annotated[Name | None, Field(description="Only the conversation with this key; overrides all others")] = None

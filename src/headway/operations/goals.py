@@ -224,7 +224,7 @@ def list_goal_plans(call: OperationCall, goal_id: int, query: CursorQuery) -> Do
 
 @table.add(
     "GET /goals/{goal_id}/journal",
-    "List journal entries, oldest first: the latest, or those before a number",
+    "List journal entries, oldest first: the latest, or entries before a number",
     many("entries", JournalEntry),
     errors=(404,),
 )

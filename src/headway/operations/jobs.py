@@ -21,7 +21,7 @@ class JobsQuery(CursorQuery):
 
 
 class BulkChange(StrictModel):
-    """Either `ids`, or all dead jobs, or those of one `kind`."""
+    """Either `ids`, or all dead jobs, or the dead jobs of one `kind`."""
 
     action: Literal["retry", "drop"]
     ids: Annotated[list[Name] | None, Field(min_length=1, max_length=BULK_LIMIT)] = None
@@ -90,7 +90,7 @@ class Worker(BaseModel):
     last_seen_at: int
     slots: Annotated[int, Field(description="How many jobs it runs at once")]
     running: Annotated[int, Field(description="Jobs of all tenants that it runs now")]
-    jobs: Annotated[list[WorkerJob], Field(description="Those of the token's tenant")]
+    jobs: Annotated[list[WorkerJob], Field(description="Only jobs of the token's tenant")]
 
 
 class ManyWorkers(BaseModel):
@@ -121,8 +121,8 @@ def list_jobs(call: OperationCall, query: JobsQuery) -> Document:
 
 @table.add("POST /jobs/dead", "Retry or drop many dead jobs, at most 100 per request", BulkResult)
 def change_dead_jobs(call: OperationCall, body: BulkChange) -> Document:
-    """Those with the given `ids`, or all dead jobs, or those of one `kind`: repeat the request with `next_cursor` until it is null.
-    A job that cannot be changed is in `refused` with the reason, and the others are changed."""
+    """The jobs with the given `ids`, or all dead jobs, or the ones of one `kind`: repeat the request with `next_cursor` until it is
+    null. A job that cannot be changed is in `refused` with the reason, and the others are changed."""
     selection = BulkSelection(None if body.ids is None else tuple(body.ids), body.kind, body.limit, body.cursor)
     result = dead_letters.change_dead_jobs(call.tx, call.tenant_id, body.action, selection)
     call.nudge()

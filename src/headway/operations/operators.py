@@ -243,7 +243,7 @@ class History(BaseModel):
     first_day: str
     last_day: Annotated[str, Field(description="Today, in UTC")]
     total: LabeledTotals
-    groups: Annotated[list[LabeledTotals], Field(description="Those that cost the most first, at most eight, then all others")]
+    groups: Annotated[list[LabeledTotals], Field(description="The most expensive first, at most eight, then all others")]
     rows: Annotated[list[DayTotals], Field(description="Days without calls have no row")]
 
 
@@ -398,5 +398,5 @@ def list_notices(call: OperationCall, query: NoticesQuery) -> Document:
 
 @table.add("POST /notices/done", "Mark notices as done, or open them again", MarkedNotices)
 def mark_notices(call: OperationCall, body: NoticeMarks) -> Document:
-    """Those with the given `ids`, or all up to the number `up_to`. Ids that do not exist are skipped."""
+    """The notices with the given `ids`, or all up to the number `up_to`. Ids that do not exist are skipped."""
     return {"changed": notices.mark(call.tx, call.tenant_id, body.ids, body.up_to, is_done=body.done)}

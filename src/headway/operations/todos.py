@@ -369,7 +369,7 @@ TODO_PAGE = AnswerShape(
         "todos": list[Todo],
         "next_cursor": str | None,
         "searched_all": Annotated[bool, Meaning("False: a search stopped before the end. It continues with `next_cursor`")],
-        "open_dependencies": Annotated[list[int], Meaning("Those of `depends_on` of open todos that have not ended")],
+        "open_dependencies": Annotated[list[int], Meaning("The dependencies of open todos that have not ended")],
     },
 )
 ONE_OR_MANY_TODOS = Choice("OneOrManyTodos", (ONE_TODO, MANY_TODOS))  # like the request

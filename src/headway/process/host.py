@@ -176,7 +176,7 @@ def check_extras(settings: Settings, *, has_mcp: bool) -> None:
 
 
 def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: Tracer, redact: Redactor) -> Models:
-    """Build the models that the settings name. Those in `models_by_name` are used as they are."""
+    """Build the models that the settings name. Models in `models_by_name` are used as they are."""
     return Models(
         {"strong": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap},
         settings.model_timeout_s,

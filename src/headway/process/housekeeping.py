@@ -67,7 +67,7 @@ class Housekeeping:
         return sum([await self.prune_group(tenant_id, pruning.prune_deleted, RESTORE_DAYS) for tenant_id in tenant_ids])
 
     async def prune(self, interval_ms: int = 0) -> dict[Group, int]:
-        """Delete what is older than the retention setting. Returns how many rows were deleted, without those that belonged to them.
+        """Delete what is older than the retention setting. Returns how many rows were deleted, without rows that belonged to them.
 
         Nothing is deleted if a process, perhaps another one, began to do this within the interval.
         """
@@ -143,7 +143,7 @@ def delete_tenant_files(settings: Settings, tenant_id: int, owners: FileOwners) 
     """Delete the workspace, worktrees, skills, chat history and task files of a tenant. Raises Conflict if something could not be
     deleted."""
     worktrees = join(realpath(settings.worktrees), str(tenant_id))
-    for repository in filter(isabs, owners.repositories):  # those in the workspace are deleted with it
+    for repository in filter(isabs, owners.repositories):  # others are in the workspace and deleted with it
         with suppress(Invalid):  # it is not there any more
             forget_below(read_repository(realpath(repository), repository).common_dir, worktrees)
     own_folders = (settings.get_workspace(tenant_id), settings.get_chat_history(tenant_id))

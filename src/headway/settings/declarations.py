@@ -1,7 +1,7 @@
 """Every setting, declared once: its name, the type of its keyword argument, its default, its parser and its meaning.
 
 Loading, the keyword arguments of `Headway.open`, `headway settings`, GET /v1/settings and the tables of docs/settings.md derive
-from these classes. The order and the groups are those in which people read them.
+from these classes. People read them in this order and in these groups.
 """
 
 import os

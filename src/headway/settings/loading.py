@@ -1,4 +1,4 @@
-"""Loads the settings. Flags take precedence over HEADWAY_* variables, and those over a .env file in the current folder.
+"""Loads the settings. Flags take precedence over HEADWAY_* variables, and variables over a .env file in the current folder.
 
 The .env file is read only if the folder is trusted."""
 
@@ -31,7 +31,7 @@ OTEL_VARIABLES = (
     "EXPORTER_OTLP_PROTOCOL",
     "EXPORTER_OTLP_TRACES_PROTOCOL",
 )
-# Opts in to message content on spans. The words are those that instrumentation libraries accept beside `true`.
+# Opts in to message content on spans. Instrumentation libraries accept the same words beside `true`.
 TRACE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 TRACE_CONTENT_VALUES = ("true", "1", "span_only", "span_and_event")
 
@@ -182,7 +182,7 @@ def inspect_current_folder(home_flag: str | None) -> trust.Inspection:
 
 
 def read_dotenv(inspection: trust.Inspection) -> Mapping[str, str | None]:
-    """Return the variables of `.env`, and export those that are not Headway's own.
+    """Return the variables of `.env`, and export the ones that are not Headway's own.
 
     Raises UntrustedFolder if the home is in a folder that is not trusted. If the home is elsewhere, an untrusted `.env` is ignored.
     """
@@ -274,7 +274,7 @@ def load_tier_tables(path: str) -> dict[str, dict[str, Any]]:
 
 
 def combine_parameters(values: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> dict[Tier, TierParameters]:
-    """Return the parameters of each tier. A tier with the strong tier's model also has its parameters, except those it sets."""
+    """Return the parameters of each tier. A tier with the strong tier's model also has its parameters, except the ones it sets."""
     chosen = {name: values[name] for name in ("context_tokens", "max_output_tokens", "drive") if values[name] is not None}
     parameters: dict[Tier, TierParameters] = {}
     for tier, setting in TIER_SETTINGS.items():

@@ -1,4 +1,4 @@
-"""Parses settings, and shows those that may contain secrets. A parser takes the variable's name, for its error, and the text."""
+"""Parses settings, and shows the ones that may contain secrets. A parser takes the variable's name, for its error, and the text."""
 
 import os
 import re

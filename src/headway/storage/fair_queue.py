@@ -28,7 +28,7 @@ class FairQueue(Generic[W]):
     """A queue for threads. `most` is how many units of one tenant may be in progress at once.
 
     `used_s` is the connection time that each tenant in the queue has used. A tenant that joins starts with what the tenant served
-    last has used, so it neither has an advantage over those that wait nor pays for earlier work.
+    last has used, so it neither has an advantage over waiting tenants nor pays for earlier work.
     """
 
     def __init__(self, most: int) -> None:

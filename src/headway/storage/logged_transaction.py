@@ -195,8 +195,8 @@ def take_block(tx: StatementRunner, kind: NumberedKind, above: int) -> int:
 def adopt(tx: StatementRunner, tenant_id: int) -> None:
     """Continue the ranges of a tenant whose rows were copied from another database.
 
-    Their blocks count as taken here. Another tenant may have the same block: ids are unique within a tenant, not between those that
-    come from different databases.
+    Their blocks count as taken here. Another tenant may have the same block: ids are unique within a tenant, not between tenants
+    from different databases.
     """
     for kind in get_args(NumberedKind):
         size = EVENT_RANGE_SIZE if kind == "events" else RANGE_SIZE

@@ -51,7 +51,7 @@ def get_newest_version() -> int:
 
 
 def migrate(connection: Connection, direct_url: str = "", folder: str = FOLDER) -> None:
-    """Apply the missing migrations, under a lock, so that several processes can start at once. Those that run online use the direct
+    """Apply the missing migrations, under a lock, so that several processes can start at once. Online ones use the direct
     URL, if there is one."""
     migrations = list_migrations(folder)
     newest = len(migrations)

@@ -34,7 +34,7 @@ def build_log_redactor(settings: Settings) -> Redactor:
 
 
 class LogHandler(logging.StreamHandler[Any]):
-    """Writes records to standard error, and drops those that it cannot write, for example on a full disk. Python's handler would
+    """Writes records to standard error, and drops records that it cannot write, for example on a full disk. Python's handler would
     print a traceback there, which is cut off at any byte, is not JSON, and is not redacted."""
 
     def handleError(self, record: logging.LogRecord) -> None:

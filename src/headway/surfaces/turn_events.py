@@ -255,7 +255,7 @@ class TurnEventTranslator:
             self.text_id = self.content = ""
 
     def translate_tool(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
-        """Translate a call. Those of sub-agents are not shown, except the ones that a person must approve."""
+        """Translate a call. Calls of sub-agents are not shown, except the ones that a person must approve."""
         key = (data["run_id"], data["call_id"])
         if data["run_id"] == self.run_id:
             yield from self.withdraw()

@@ -24,7 +24,7 @@ class WebhookWatch:
         self.database = database.unrestricted
         self.nudge = nudge  # wakes the engine
         self.loop = asyncio.get_running_loop()
-        self.tenants: frozenset[int] = frozenset()  # those with a webhook that is not paused
+        self.tenants: frozenset[int] = frozenset()  # tenants with a webhook that is not paused
         self.busy: frozenset[int] = frozenset()  # the ones with new events
         self.bell = asyncio.Event()
         self.sweep_at = 0.0

@@ -26,7 +26,7 @@ from headway.storage.transaction import Transaction
 # The same for every reason, and without a path: the caller may be a stranger.
 UNKNOWN: Final = (
     "This token is not valid here. It was revoked, has expired, or belongs to another installation: a token works only with the "
-    "home (HEADWAY_HOME) and the database in which `headway token add` created it. `headway serve` prints those of the server."
+    "home (HEADWAY_HOME) and the database in which `headway token add` created it. `headway serve` prints which ones it uses."
 )
 USE_INTERVAL_MS = 60_000
 MAX_LIFETIME_S: Final = 3650 * 86400
@@ -291,7 +291,7 @@ def open_link_session(tx: Transaction, tenant_id: int) -> NewToken:
 
 
 def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int, not_after: int = 0) -> NewToken:
-    """Store a session, and delete those that have ended and those that are too many."""
+    """Store a session, and delete ended sessions and the oldest ones above the limit."""
     tenant_store.delete_ended_sessions(tx, tenant_id)
     tenant_store.delete_oldest_sessions(tx, tenant_id, session_of, MAX_SESSIONS - 1)
     secret, expires_at = generate_secret(redirects.get_own_name(tx)), tx.now + SESSION_LIFETIME_S * 1000

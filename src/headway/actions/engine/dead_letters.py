@@ -107,7 +107,7 @@ RUNNING_LIMIT = 500
 
 
 def build_queue(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-    """Count the tenant's jobs by state and kind, without those that have ended well, and measure the longest wait."""
+    """Count the tenant's jobs by state and kind, without jobs that ended well, and measure the longest wait."""
     return {
         "counts": [
             {"state": row.state, "kind": row.kind, "count": row.number}
@@ -130,7 +130,7 @@ def show_job(tx: Transaction, tenant_id: int, job_id: str) -> dict[str, Any]:
 
 
 def list_workers(tx: Transaction) -> list[Worker]:
-    """List the processes of all tenants that run jobs, and those that stopped answering within a day."""
+    """List the processes of all tenants that run jobs, and processes that stopped answering within a day."""
     return queue_store.list_workers(tx, LOST_MS)
 
 

@@ -459,7 +459,7 @@ def format_description(goal: Goal) -> str:
     return f"“{text.to_one_line(goal.description)[:200]}”."
 
 
-# Applies a plan to a goal: adds its sub-goals and dependencies, keeps those it names and drops the rest.
+# Applies a plan to a goal: adds its sub-goals and dependencies, keeps the ones it names and drops the rest.
 
 
 def format_key(sub_goal: SubGoal) -> str:

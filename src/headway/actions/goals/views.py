@@ -33,7 +33,7 @@ SORTED_CURSORS = {sort: CursorCodec(f"goals by {sort}", (text.MAX_INTEGER, text.
 ALL_GOALS = GoalFilter()
 DEFAULT_LIMITS = GoalLimits()
 
-DrawnPlan = Literal["all", "current"]  # every sub-goal, or those that no later plan has replaced
+DrawnPlan = Literal["all", "current"]  # every sub-goal, or only the ones that no later plan has replaced
 
 
 # By the reason of the pause: how the goal can continue.
@@ -133,7 +133,7 @@ def find_changes(tx: Transaction, goal: Goal) -> dict[str, Any] | None:
 def build_graph(
     tx: Transaction, tenant_id: int, goal_id: int, plan: DrawnPlan = "all", columns: int = GRAPH_COLUMNS
 ) -> dict[str, Any]:
-    """Return the positions of the sub-goals' cards, and the edges from each sub-goal to those that depend on it."""
+    """Return the positions of the sub-goals' cards, and the edges from each sub-goal to its dependants."""
     goals.get_goal(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     drawn = [sub_goal for sub_goal in sub_goals if plan == "all" or not sub_goal.superseded_by]
@@ -328,7 +328,7 @@ def list_plans(tx: Transaction, tenant_id: int, goal_id: int, limit: int, cursor
 
 
 def describe_plan(goal: Goal, entry: JournalEntry, sub_goals: Sequence[SubGoal]) -> dict[str, Any]:
-    """Return a plan with its sub-goals. Those that were done before are part of it, because it builds on their outcomes."""
+    """Return a plan with its sub-goals. Sub-goals that were done before are part of it, because it builds on their outcomes."""
     data: dict[str, Any] = json.loads(entry.data)
     plan_no = int(data["plan_no"])
     members = [sub_goal for sub_goal in sub_goals if is_member(sub_goal, plan_no)]

@@ -1,4 +1,4 @@
-"""Lists of conversations: the newest, those used last, and those that contain certain words."""
+"""Lists of conversations: the newest, the last used, and conversations that contain certain words."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ SEARCH: Final = CursorCodec("conversations with words", (MAX_INTEGER, 0))  # the
 class ConversationFilter(NamedTuple):
     query: str = ""
     sort: Sort = "created"
-    before: int | None = None  # only those with a lower id
+    before: int | None = None  # only lower ids
 
 
 class ConversationPage(NamedTuple):

@@ -184,7 +184,7 @@ class ConversationCopy:
         self.emit_copies(source, run, [event for event in own if event.kind != "message" or event.seq < last_message])
 
     def emit_copies(self, source: Run, run: Run, events: list[LoggedEvent]) -> None:
-        """Emit events again for a copied run. Those of its sub-agents, which are not copied, are left out."""
+        """Emit events again for a copied run. Its sub-agents are not copied, so their events are left out."""
         turn_id = run.turn_id or ""
         files = attachment_store.list_by_turns(self.tx, self.tenant_id, [turn_id]).get(turn_id, ())
         attachments = tuple(files)
@@ -269,7 +269,7 @@ class ConversationCopy:
 
     def copy_names(self) -> None:
         """Replace the numbers of the todos in the copied messages, and store the former numbers and UUIDs, which texts may name. A
-        fork of a fork has those of both."""
+        fork of a fork has the names of both."""
         uuids = fork_store.list_todo_uuids(self.tx, self.tenant_id, self.source_id)
         former = fork_store.list_former_names(self.tx, self.tenant_id, self.source_id)
         names = {name: self.todo_ids[todo_id] for name, todo_id in former if todo_id in self.todo_ids}
@@ -293,7 +293,7 @@ class TodoVersion(NamedTuple):
 
 def group_versions(events: list[LoggedEvent]) -> dict[int, list[TodoVersion]]:
     """Group the states of todos by their number, in order of their creation. An event lacks the long texts that it did not
-    change; they are those of the state before."""
+    change; they show the state before."""
     versions: dict[int, list[TodoVersion]] = {}
     for event in events:
         data = json.loads(event.data)

@@ -32,7 +32,7 @@ class TurnStep(NamedTuple):
     at: int
     text: str
     has_calls: bool
-    calls: tuple[StepCall, ...]  # those that were made, /agent writs included
+    calls: tuple[StepCall, ...]  # the calls that were made, /agent writs included
     input_tokens: int
     output_tokens: int
 

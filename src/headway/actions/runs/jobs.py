@@ -159,7 +159,7 @@ def count_live_workers(tx: Transaction) -> int:
 
 
 def count_all(tx: Transaction) -> tuple[int, int]:
-    """Count the jobs of all tenants: those that are due, and those that run."""
+    """Count the due jobs and the running jobs of all tenants."""
     return spending_store.count_all_jobs(tx)
 
 

@@ -75,20 +75,20 @@ def settle_turn(tx: Transaction, tenant_id: int, turn_id: str) -> None:
 
 
 def mark(tx: Transaction, tenant_id: int, notice_ids: Sequence[int] | None, up_to: int | None, *, is_done: bool) -> int:
-    """Mark notices as done or open again: those with the ids, or all up to one as done. Return how many were changed."""
+    """Mark notices as done or open again: the given ids, or all up to one as done. Return how many were changed."""
     if (notice_ids is None) == (up_to is None):
         raise Invalid("Give either ids or up_to.")
     if up_to is None:
         return notice_store.mark(tx, tenant_id, notice_ids or (), is_done=is_done)
     if not is_done:
-        raise Invalid("up_to marks notices as done. Name the ids of those to open again.")
+        raise Invalid("up_to marks notices as done. To open some again, name their ids.")
     return notice_store.mark_all_done(tx, tenant_id, up_to)
 
 
 def list_page(
     tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None, *, is_done: bool | None = None
 ) -> dict[str, Any]:
-    """List notices, newest first: all, those that are done, or those that are not."""
+    """List notices, newest first: all, only done ones, or only open ones."""
     (before,) = CURSORS.decode(cursor)
     rows = notice_store.list_notice_page(tx, tenant_id, limit + 1, before, is_done=is_done)
     return {

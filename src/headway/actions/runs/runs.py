@@ -222,7 +222,7 @@ def get_run(tx: Transaction, tenant_id: int, run_id: str) -> Run:
 
 
 def list_runs(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
-    """List runs, newest first, optionally only those of a turn or a goal."""
+    """List runs, newest first, optionally only the runs of a turn or a goal."""
     return run_store.list_run_page(tx, tenant_id, None if turn_id is None else text.check_name(turn_id, "turn_id"), limit, goal_id)
 
 

@@ -26,7 +26,7 @@ CANCELED_REASON: Final = "The run ended before anyone decided."
 
 
 def begin_waiting(tx: Transaction, request: PersonRequest) -> PersonRequest:
-    """Store a request, count it among those that its turn waits for, and emit it."""
+    """Store a request, count it as one that its turn waits for, and emit it."""
     request = request_store.insert_request(tx, request)
     count_waiting(tx, request, 1)
     emit(tx, request, BEGIN_EVENTS[request.kind])

@@ -31,7 +31,7 @@ class Claim(NamedTuple):
 def claim(
     tx: Transaction, tenant_id: int, agent_id: str, conversation_id: int | None = None, lease_s: float = DEFAULT_LEASE_S
 ) -> Claim | None:
-    """Lease the next todo to this agent, or return None. Todos whose lease has expired come before those not yet started."""
+    """Lease the next todo to this agent, or return None. Todos whose lease has expired come before todos that were not started."""
     agent_id = text.check_name(agent_id, "agent_id")
     expires_at = tx.now + to_lease_ms(lease_s)
     if conversation_id:

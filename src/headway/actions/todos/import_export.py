@@ -321,7 +321,7 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
 
 def compute_insert_order(entry: ImportEntry, empty: set[tuple[int, str | None]]) -> float:
     """Return the sort key for inserting an entry. In an empty list the document's order is kept, and with it ids and positions.
-    Entries for an existing list are appended to it, so they are inserted by position; those without one come last."""
+    Entries for an existing list are appended to it, so they are inserted by position; entries without a position come last."""
     if (entry.draft.conversation_id, entry.draft.turn_id) in empty:
         return -1
     return math.inf if entry.draft.position is None else entry.draft.position

@@ -27,7 +27,7 @@ LIST_LIMIT = 100
 
 
 def store_receipts(tx: Transaction, tenant_id: int, drafts: list[ReceiptDraft]) -> list[Receipt]:
-    """Store receipts of todos, so that the same transaction can complete those that passed."""
+    """Store receipts of todos, so that the same transaction can complete the todos that passed."""
     stored = []
     for draft in drafts:
         tx.receipts[draft.subject_id] = draft
@@ -117,7 +117,7 @@ def copy_receipt(tx: Transaction, tenant_id: int, subject: SubjectKind, original
 def list_checked_todos(
     tx: Transaction, tenant_id: int, limit: int, conversation_id: int | None = None, *, include_open: bool = False
 ) -> list[int]:
-    """List the completed todos that have checks, or all that have some. Those that were checked longest ago come first."""
+    """List the completed todos with checks, or all todos with checks. The ones checked longest ago come first."""
     return receipt_store.list_checked_todos(tx, tenant_id, conversation_id, limit, include_open=include_open)
 
 

@@ -45,7 +45,7 @@ def search_todos(
 
 
 def list_open_dependencies(tx: Transaction, tenant_id: int, todos: Sequence[Todo]) -> list[int]:
-    """Return the ids of those todos that the open ones among these wait for."""
+    """Return the ids of the todos that the open ones among these wait for."""
     waited_for = sorted({todo_id for todo in todos if todo.depends_on and not todo.ended for todo_id in todo.depends_on})
     starts = range(0, len(waited_for), IDS_PER_QUERY)
     return [one for at in starts for one in todo_pages.list_open_ids(tx, tenant_id, waited_for[at : at + IDS_PER_QUERY])]

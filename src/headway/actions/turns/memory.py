@@ -100,7 +100,7 @@ class MemoryPage(NamedTuple):
 def list_notes(
     tx: Transaction, tenant_id: int, selection: MemorySelection, query: str = "", limit: int = 50, cursor: str | None = None
 ) -> MemoryPage:
-    """List entries, newest first; with a query, those that contain every word of it.
+    """List entries, newest first; with a query, only entries that contain all its words.
 
     A search covers SEARCH_LIMIT entries from the cursor on. If there are older ones, the page has a cursor, even without a match.
     """

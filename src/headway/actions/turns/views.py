@@ -43,7 +43,7 @@ class JobPage(NamedTuple):
 class AgentPage(NamedTuple):
     agents: list[Run]
     next_cursor: str | None
-    retry_times: dict[str, int]  # for those that wait to retry a model call
+    retry_times: dict[str, int]  # of turns that wait to retry a model call
 
     def as_json(self) -> dict[str, Any]:
         agents = [runs.as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]

@@ -148,7 +148,7 @@ def build_verification_tool(get_runner: Callable[[], CheckRunner]) -> Tool:
     async def verify(execution: Execution, arguments: VerifyTodos) -> dict[str, Any]:
         return await verify_todos(get_runner(), execution, arguments)
 
-    description = "Run the checks of completed todos again, and notify the operator of those that no longer pass."
+    description = "Run the checks of completed todos again, and notify the operator of todos that no longer pass."
     tool = Tool(VERIFY_TODOS, description, "runtime", VerifyTodos, OnEventLoop(verify))
     return tool._replace(timeout_s=TIMEOUT_S, idempotent=True, is_hidden=True)
 

@@ -46,7 +46,7 @@ class CheckSlots:
         self.tenant_limit = tenant_limit
         self.lock = Lock()
         self.running: dict[int, int] = {}  # by tenant
-        self.queues: dict[int, deque[asyncio.Future[None]]] = {}  # those that wait, by tenant; the first tenant is the next
+        self.queues: dict[int, deque[asyncio.Future[None]]] = {}  # of waiting checks, by tenant; the first tenant is the next
 
     @asynccontextmanager
     async def take(self, tenant_id: int) -> AsyncIterator[None]:
@@ -64,7 +64,7 @@ class CheckSlots:
                 self.admit()
 
     def admit(self) -> None:
-        """Give free slots to those that wait: to each tenant in turn, up to its limit."""
+        """Give free slots to waiting checks: to each tenant in turn, up to its limit."""
         while sum(self.running.values()) < self.process_limit:
             tenant_id = next((one for one in self.queues if self.running.get(one, 0) < self.tenant_limit), None)
             if tenant_id is None:
@@ -120,7 +120,7 @@ def get_folder(check: Check, workspace: str, sandbox: Sandbox, path: Sequence[st
 
 
 SMALL_SCHEMA: Final = 1_000  # characters
-SMALL_WORK: Final = 200_000  # characters of the schema times those of the value
+SMALL_WORK: Final = 200_000  # characters of the schema times characters of the value
 WORK_LIMIT: Final = 200_000_000
 DEADLINE_S: Final = 10.0
 POLL_S: Final = 0.2
@@ -354,7 +354,7 @@ class CheckRunner(NamedTuple):
     slots: CheckSlots = PROCESS_SLOTS
 
     async def run(self, subject: CheckSubject, execution: Execution, made_by: str, judge: Judge | None = None) -> CheckedSubject:
-        """Run all checks. Without a judge, those that ask a model for its opinion pass only if the subject says why."""
+        """Run all checks. Without a judge, checks that ask a model for its opinion pass only if the subject says why."""
         results: list[CheckResult] = []
         calls: list[ModelCall] = []
         for check in subject.checks:

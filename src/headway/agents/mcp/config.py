@@ -50,7 +50,7 @@ class McpServerConfig(NamedTuple):
 
 
 def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, Any] | None = None) -> tuple[McpServerConfig, ...]:
-    """Load the servers of mcp.json and those that a program passes in, which win. Raises SettingsError with what to write."""
+    """Load the servers of mcp.json and the ones that a program passes in, which win. Raises SettingsError with what to write."""
     documents = {**read_document(path), **(more or {})}
     return tuple(
         build_server(name, document, str(path), variables)

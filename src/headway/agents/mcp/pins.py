@@ -9,7 +9,7 @@ from mcp import types
 
 log = logging.getLogger("headway.mcp")
 
-PINS_LIMIT: Final = 2_000  # tools of one server. Those beyond are treated as changed
+PINS_LIMIT: Final = 2_000  # tools of one server. Any more are treated as changed
 FACTS: Final = {"title", "description", "input_schema", "output_schema", "annotations"}
 
 

@@ -147,7 +147,7 @@ class McpServers:
         }
 
     def follow_change(self, server: McpServer, listed: list[types.Tool] | None) -> None:
-        """Offer the tools of a server. Those of a server that is down stay known, and calling them says why it is down."""
+        """Offer the tools of a server. If it goes down, its tools stay known, and calling them says why it is down."""
         if server.error:
             log.warning("%s", server.error)
         if listed is None:

@@ -11,7 +11,7 @@ class PlainCompletions(AsyncCompletions):
     """Passes messages and tools as extra fields of the body, which the library leaves alone.
 
     It would otherwise compare every field of every message with each type that a message can have, to rename fields that have
-    another name in JSON. Those of messages and tools have none, and a request of 60 steps took 50 ms, without other work meanwhile.
+    another name in JSON. Types of messages and tools have none, and a request of 60 steps took 50 ms, without other work meanwhile.
     """
 
     async def create(  # type: ignore[override]  # the remaining parameters are passed on

@@ -17,7 +17,7 @@ from headway.ledger.errors import SettingsError
 from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.tiers import REHEARSAL_MODEL
 
-# The price list's provider names, where they differ from those in model names.
+# The price list's provider names, where they differ from the ones in model names.
 PROVIDERS: Final = {"openai-chat": "openai", "openai-responses": "openai", "google-gla": "google", "google-vertex": "google"}
 
 
@@ -59,7 +59,7 @@ class Prices:
 
 
 class CacheUse(NamedTuple):
-    """The input tokens that a provider read from its prompt cache, and those it wrote to it."""
+    """The input tokens that a provider read from its prompt cache, and the ones it wrote to it."""
 
     read: int = 0
     written: int = 0

@@ -126,7 +126,7 @@ def commit_all(git: Git, worktree: Worktree) -> str:
 
 
 def remove_stale_locks(git: Git, branch: str) -> None:
-    """Remove lock files of a git that was killed. Those of a git that an agent runs are younger."""
+    """Remove lock files of a git that was killed. Lock files of a git that an agent runs are younger."""
     worktree = os.path.relpath(git.git_dir, git.folders.common_dir)
     for path in (f"{worktree}/index.lock", f"{worktree}/HEAD.lock", f"refs/heads/{branch}.lock"):
         *folders, name = path.split(os.sep)

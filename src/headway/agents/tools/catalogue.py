@@ -1,4 +1,4 @@
-"""All tools that agents can call, and those that schedules call."""
+"""All tools that agents and schedules can call."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,7 +29,7 @@ from headway.storage.transaction import Transaction
 def build_toolbox(
     access: ExternalAccess | None = None, folder: Path | None = None, functions: Iterable[Callable[..., Any]] = ()
 ) -> Toolbox:
-    """Build the toolbox from the built-in tools, those in a folder and those that a program passes in.
+    """Build the toolbox from the built-in tools, the tools in a folder and the tools that a program passes in.
 
     A built-in tool's name is reserved even while the tool is disabled.
     """

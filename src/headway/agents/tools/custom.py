@@ -208,6 +208,6 @@ def import_file(path: Path) -> ModuleType:
 
 
 def iter_tools(module: ModuleType) -> Iterator[Tool]:
-    """Yield the module's tools in source order, without those that it imported."""
+    """Yield the module's tools in source order, without imported ones."""
     functions = {id(var): var for var in vars(module).values() if inspect.isfunction(var) and var.__module__ == module.__name__}
     return (tool for function in functions.values() if (tool := find_tool(function)) is not None)

@@ -72,7 +72,7 @@ class UseTool(Arguments):  # not validated: the agent loop replaces a call of us
 
 
 def list_callable_names(tools: Iterable[ToolDefinition]) -> list[str]:
-    """List the tools that a model may call: those whose schemas it gets, and those that use_tool gives access to."""
+    """List the tools that a model may call: tools whose schemas it gets, and tools that use_tool gives access to."""
     names: list[str] = []
     for tool in tools:
         on_demand = tool.parameters_json_schema["properties"]["name"]["enum"] if tool.name == USE_TOOL else ()

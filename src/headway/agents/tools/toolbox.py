@@ -60,7 +60,7 @@ class Tool(NamedTuple):
     no_rule: str = ""  # why a person cannot always allow its calls
     # The arguments that say what a call touches. A rule that always allows a call names them.
     key_arguments: tuple[str, ...] = ()
-    path_arguments: tuple[str, ...] = ()  # those that are paths in the workspace
+    path_arguments: tuple[str, ...] = ()  # the arguments that are paths in the workspace
     server: str = ""  # the MCP server that has the tool
     schema: dict[str, Any] | None = None  # of the arguments, if an MCP server has sent one
     # The form in which this tool family returns an error.

@@ -39,7 +39,7 @@ class UnsearchedMessages:
             yield message, True
         self.earlier = ()
         new = takewhile(lambda entry: entry.n > self.last_number, reversed(entries))
-        requests = [entry for entry in new if isinstance(entry.message, ModelRequest)]  # also those that are no longer sent
+        requests = [entry for entry in new if isinstance(entry.message, ModelRequest)]  # also requests that are no longer sent
         for entry in reversed(requests):
             yield entry.message, False
             self.last_number = entry.n  # never that of the answer itself, whose transaction may be rolled back

@@ -360,7 +360,7 @@ def clean_response(response: ModelResponse, offered: Container[str] = ()) -> Mod
     """Clean a response so that it can be stored and sent back to any provider.
 
     Models send lone surrogates, NUL characters, invalid tool names, and calls with a missing or duplicate id. Tool names are
-    matched to those that were offered.
+    matched to the tools that were offered.
     """
     used_ids: set[str] = set()
     parts = [clean_part(part, used_ids, offered) for part in response.parts]

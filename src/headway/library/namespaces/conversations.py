@@ -55,12 +55,12 @@ class Conversations:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Conversation]:
-        """List conversations, newest first, or those that contain all words of a query."""
+        """List conversations, newest first, or only conversations that contain all words of a query."""
         parameters = drop_none(q=query or None, sort=sort, limit=limit, cursor=cursor)
         return decode_page(Conversation, await self._transport.send("GET /conversations", query=parameters), "conversations")
 
     async def iterate(self, query: str = "") -> AsyncIterator[Conversation]:
-        """Iterate over all conversations, or those that contain all words of a query."""
+        """Iterate over all conversations, or only conversations that contain all words of a query."""
         cursor: str | None = None
         while True:
             page = await self.list(query, limit=500, cursor=cursor)
@@ -91,7 +91,7 @@ class Conversations:
         return decode(Turn, running) if running else None
 
     async def messages(self, conversation_id: int, *, limit: int = 50, before: int | None = None) -> tuple[Message, ...]:
-        """List the latest messages, or those before an id, oldest first."""
+        """List the latest messages, or messages before an id, oldest first."""
         query = drop_none(limit=limit, before=before)
         answer = await self._transport.send("GET /conversations/{}/messages", conversation_id, query=query)
         return decode_all(Message, answer["messages"])

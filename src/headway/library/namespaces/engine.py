@@ -19,7 +19,7 @@ class Agents:
     async def list(
         self, *, turn_id: str | None = None, goal_id: int | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Agent]:
-        """List the runs of agents, newest first: all, or those of a turn or a goal."""
+        """List the runs of agents, newest first: all, or only the runs of a turn or a goal."""
         query = drop_none(turn_id=turn_id, goal_id=goal_id, limit=limit, cursor=cursor)
         return decode_page(Agent, await self._transport.send("GET /agents", query=query), "agents")
 
@@ -57,7 +57,7 @@ class Jobs:
     async def list(
         self, *, state: JobState | None = None, kind: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[Job]:
-        """List jobs, newest first. Those in the state `dead` have failed for good."""
+        """List jobs, newest first. Jobs in the state `dead` have failed for good."""
         return decode_page(
             Job,
             await self._transport.send("GET /jobs", query=drop_none(state=state, kind=kind, limit=limit, cursor=cursor)),

@@ -26,8 +26,8 @@ class Files:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[File]:
-        """List files, the last written first: all, or those of a turn, a goal, a sub-goal, a conversation or a role. `path` is a
-        file or a folder; the words of `query` must all occur in the path."""
+        """List files, the last written first: all, or the files of a turn, a goal, a sub-goal, a conversation or a role. `path` is
+        a file or a folder; the words of `query` must all occur in the path."""
         parameters = drop_none(
             q=query or None,
             turn_id=turn_id,
@@ -42,7 +42,7 @@ class Files:
         return decode_page(File, await self._transport.send("GET /files", query=parameters), "files")
 
     async def iterate(self, query: str = "", *, turn_id: str | None = None, goal_id: int | None = None) -> AsyncIterator[File]:
-        """Iterate over all files, or those of a turn or a goal, the last written first."""
+        """Iterate over all files, or only the files of a turn or a goal, the last written first."""
         cursor: str | None = None
         while True:
             page = await self.list(query, turn_id=turn_id, goal_id=goal_id, limit=500, cursor=cursor)

@@ -74,7 +74,7 @@ class Goals:
         return await self.get(goal_id)
 
     async def journal(self, goal_id: int, *, limit: int = 50, before: int | None = None) -> tuple[JournalEntry, ...]:
-        """List the latest entries of the journal, or those before a number, oldest first."""
+        """List the latest entries of the journal, or entries before a number, oldest first."""
         answer = await self._transport.send("GET /goals/{}/journal", goal_id, query=drop_none(limit=limit, before=before))
         return decode_all(JournalEntry, answer["entries"])
 

@@ -27,8 +27,8 @@ class Inbox:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[PersonRequest]:
-        """List requests, newest first: those that wait for a person, or those in another state. `kind` is approval, question or
-        decision."""
+        """List requests, newest first: open ones, which wait for a person, or ones in another state. `kind` is approval, question
+        or decision."""
         query = drop_none(kind=kind, state=state, limit=limit, cursor=cursor)
         return decode_page(PersonRequest, await self._transport.send("GET /inbox", query=query), "requests")
 

@@ -123,7 +123,7 @@ class Tokens:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[AccessToken]:
-        """List the active tokens, newest first. `kind` adds browser sessions, `state` those that were revoked or have expired."""
+        """List the active tokens, newest first. `kind` adds browser sessions, `state` revoked and expired tokens."""
         query = drop_none(kind=kind, state=state, limit=limit, cursor=cursor)
         return decode_page(AccessToken, await self._transport.send("GET /tokens", query=query), "tokens")
 

@@ -25,7 +25,7 @@ class Memory:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Note]:
-        """List notes, newest first, or those that contain all words of a query."""
+        """List notes, newest first, or only notes that contain all words of a query."""
         parameters = drop_none(q=query or None, kind=kind, conversation_id=conversation_id, limit=limit, cursor=cursor)
         return decode_page(Note, await self._transport.send("GET /memory", query=parameters), "entries")
 

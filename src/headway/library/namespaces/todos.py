@@ -33,7 +33,7 @@ class Todos:
         return decode(Todo, (await self._transport.send("GET /todos/{}", todo_id))["todo"])
 
     async def list(self, *, limit: int = 50, cursor: str | None = None, **filters: Unpack[TodoFilters]) -> Page[Todo]:
-        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first."""
+        """List todos: the ones in progress, then pending ones by position, then ended ones, the most recent first."""
         query = drop_none(**encode_filters(filters), limit=limit, cursor=cursor)
         return decode_page(Todo, await self._transport.send("GET /todos", query=query), "todos")
 

@@ -30,8 +30,8 @@ class Turns:
         attachments: Iterable[Path | str | bytes] = (),
         continues: str = "",
     ) -> Turn:
-        """Send a message for an agent to answer, and return the turn without waiting for its end. The arguments are those of
-        `ask`."""
+        """Send a message for an agent to answer, and return the turn without waiting for its end. The arguments are the same
+        as for `ask`."""
         return await self.get(
             await self._transport.begin_turn(AskedMessage(content, conversation, mode, to_files(attachments), continues))
         )

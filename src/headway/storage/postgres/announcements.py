@@ -106,7 +106,7 @@ class AnnouncementListener:
         self.session.open(self._take_lock(connection))
         self.subscriber.start_listening(channels)
         try:
-            for notice in connection.notifies(timeout=0):  # those that have arrived already
+            for notice in connection.notifies(timeout=0):  # only notices that have arrived already
                 self._dispatch(notice.channel, notice.payload)
             readable = select.poll()
             readable.register(connection.fileno(), select.POLLIN)

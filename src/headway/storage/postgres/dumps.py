@@ -30,7 +30,7 @@ def run_program(url: str, program: str, *arguments: str) -> None:
     server = make_conninfo("", **{name: str(value) for name, value in parts.items() if value is not None})
     command = [program, f"--dbname={server}", *arguments]
     try:
-        ran = subprocess.run(  # noqa: S603  the programs are those of Postgres
+        ran = subprocess.run(  # noqa: S603  the programs belong to Postgres
             command, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError:

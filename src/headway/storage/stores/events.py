@@ -73,7 +73,7 @@ def get_bounds(tx: Transaction, tenant_id: int) -> LogBounds:
 
 
 def get_last_seqs(tx: Transaction, tenant_ids: Sequence[int]) -> dict[int, int]:
-    """Return the last sequence number that each of the tenants has used. Those that have no events yet are left out."""
+    """Return the last sequence number that each of the tenants has used. Tenants without events are left out."""
     seqs: dict[int, int] = {}
     for start in range(0, len(tenant_ids), TENANTS_PER_QUERY):
         batch = tenant_ids[start : start + TENANTS_PER_QUERY]
@@ -109,7 +109,7 @@ CAUSED_EVENTS = Columns(CausedEvent)
 
 
 class EventWindow(NamedTuple):
-    """The newest events of one turn or subject, oldest first. Those before sequence number `start` were not read."""
+    """The newest events of one turn or subject, oldest first. Events before sequence number `start` were not read."""
 
     events: list[CausedEvent]
     start: int

@@ -175,7 +175,7 @@ def find_attachment(tx: Transaction, tenant_id: int, turn_id: str, n: int) -> At
 
 
 def list_by_turns(tx: Transaction, tenant_id: int, turn_ids: Sequence[str]) -> dict[str, list[Attachment]]:
-    """Return the attachments of each turn that has any, in order. Those of a failed turn are left out: its model may have refused
+    """Return the attachments of each turn that has any, in order. A failed turn's are left out: its model may have refused
     them, and would refuse every later request that contains them."""
     return select(tx, tenant_id, turn_ids, ATTACHMENTS, NOT_FAILED)
 

@@ -194,7 +194,7 @@ def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: i
 
 
 def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
-    """Summarize the results of the tenant's most recent sub-goals, by kind. Those that forks have copied have no run."""
+    """Summarize the results of the tenant's most recent sub-goals, by kind. Sub-goals that forks have copied have no run."""
     rows = tx.all(
         """SELECT kind, COUNT(*), SUM(CASE WHEN status = 'completed' AND divergence = 'none' THEN 1 ELSE 0 END),
                SUM(cost), SUM(ended_at - started_at)
@@ -286,7 +286,7 @@ SELECT_DOUBTS = """SELECT divergence FROM sub_goals WHERE tenant_id = ? AND goal
 
 
 def list_active(tx: Transaction, goal: Goal) -> list[SubGoal]:
-    """List the sub-goals in progress and those that have ended but are not judged yet."""
+    """List the sub-goals that are in progress, or have ended and are not judged yet."""
     return SUB_GOALS.all(tx, SELECT_ACTIVE, goal.tenant_id, goal.id)
 
 

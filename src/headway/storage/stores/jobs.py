@@ -107,7 +107,7 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
     """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator, and
-    those of a tenant that is being moved cannot be changed."""
+    jobs of a tenant that is being moved cannot be changed."""
     rows = tx.all(
         """DELETE FROM jobs WHERE (tenant_id, id) IN (
                SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ?
@@ -130,7 +130,7 @@ def find_next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
 
 def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, job_ids: set[str] | None = None) -> list[Job]:
     """Lock and return waiting jobs of these kinds that are due and whose family has a free slot. Jobs locked by other processes are
-    skipped. `job_ids` restricts this to the given jobs and those they started."""
+    skipped. `job_ids` restricts this to the given jobs and the jobs they started."""
     kind_marks = ", ".join("?" * len(kinds))
     marks = ", ".join("?" * len(job_ids or ()))
     condition = "" if job_ids is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
@@ -356,7 +356,7 @@ def count_live_workers(tx: Transaction, lease_ms: int) -> int:
 
 
 def has_live_process(tx: Transaction, lease_ms: int) -> bool:
-    """Whether any process is alive, including those that only run their own jobs."""
+    """Whether any process is alive, including processes that only run their own jobs."""
     return tx.one("SELECT 1 FROM worker_leases WHERE beat_at >= ? LIMIT 1", read_clock(tx) - lease_ms) is not None
 
 
@@ -454,7 +454,7 @@ def has_overlooked(tx: Transaction) -> bool:
 
 
 def announce_overlooked(tx: Transaction) -> None:
-    """Have those jobs announced at once."""
+    """Have these jobs announced at once."""
     now = to_steady_time(tx, tx.now)
     tx.run(
         f"""UPDATE jobs SET announce_at = 0 WHERE (tenant_id, id) IN (

@@ -104,7 +104,7 @@ def list_newest_notes(tx: Transaction, tenant_id: int, conversation_id: int, lim
 
 
 def list_note_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
-    """List entries, newest first, with an id below `before`. Those of a conversation come with the tenant-wide ones. Each of the
+    """List entries, newest first, with an id below `before`. Entries of a conversation come with the tenant-wide ones. Each of the
     two lists is read through the index, because one query for both would scan the whole tenant."""
     conditions = ["id < ?"]
     parameters: list[int | str] = [tenant_id, before]

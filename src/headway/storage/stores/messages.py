@@ -64,7 +64,7 @@ def list_first_ids(tx: Transaction, tenant_id: int, conversation_id: int, turn_i
 
 
 def list_last_words(tx: Transaction, tenant_id: int, turn_ids: Sequence[str]) -> dict[str, Message]:
-    """Return the runtime's closing words, or the part of a stopped answer, of those turns that have them, by turn."""
+    """Return the runtime's closing words, or the part of a stopped answer, by turn. Turns without either are left out."""
     sql = (
         f"""{SELECT_MESSAGE} WHERE tenant_id = ? AND turn_id IN ({", ".join("?" * len(turn_ids))}) AND kind <> 'text' ORDER BY id"""
     )

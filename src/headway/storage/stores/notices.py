@@ -28,7 +28,7 @@ def insert_notice(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id
 
 
 def list_notice_page(tx: Transaction, tenant_id: int, limit: int, before: int, *, is_done: bool | None = None) -> list[Notice]:
-    """List notices, newest first: all, those that are done, or those that are not."""
+    """List notices, newest first: all, only done ones, or only open ones."""
     condition = "" if is_done is None else "AND done_at > 0" if is_done else "AND done_at = 0"
     sql = f"SELECT {NOTICES.selected} FROM notices WHERE tenant_id = ? AND id < ? {condition} ORDER BY id DESC LIMIT ?"
     return NOTICES.all(tx, sql, tenant_id, before, limit)

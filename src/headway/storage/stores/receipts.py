@@ -52,7 +52,7 @@ def list_newest_of_goal(tx: Transaction, tenant_id: int, goal_id: int, limit: in
 def list_checked_todos(
     tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int, *, include_open: bool
 ) -> list[int]:
-    """List the completed todos that have checks, or all that have some. Those that were checked longest ago come first."""
+    """List the completed todos with checks, or all todos with checks. The ones checked longest ago come first."""
     where = "" if include_open else " AND status = 'completed'"
     where += f" AND {TODO_IS_SHOWN}" if conversation_id is None else " AND conversation_id = ?"
     rows = tx.all(

@@ -138,7 +138,7 @@ def list_children(tx: Transaction, tenant_id: int, run_id: str, limit: int) -> l
 
 
 def count_sub_agents(tx: Transaction, parent: Run) -> tuple[int, int]:
-    """Count the sub-agents that the run's turn (or its sub-goal) has started, and those that have not ended."""
+    """Count the sub-agents that the run's turn (or its sub-goal) has started, and how many have not ended."""
     column, value = ("turn_id", parent.turn_id) if parent.turn_id else ("sub_goal_id", parent.sub_goal_id)
     row = tx.one(
         f"""SELECT COUNT(*), SUM(CASE ended_at WHEN 0 THEN 1 ELSE 0 END) FROM runs

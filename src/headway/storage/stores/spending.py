@@ -251,7 +251,7 @@ def load_usage(has_pool: int | None, *row: Any) -> TenantUsage:
 
 
 def count_all_jobs(tx: Transaction) -> tuple[int, int]:
-    """Count the jobs of all tenants: those that are due, and those that run."""
+    """Count the due jobs and the running jobs of all tenants."""
     due = tx.one("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'delayed') AND due_at <= ?", tx.now + tx.drift)
     running = tx.one("SELECT COUNT(*) FROM jobs WHERE state = 'running'")
     assert due is not None

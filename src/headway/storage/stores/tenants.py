@@ -51,12 +51,12 @@ def load_entered(tx: Transaction, row: Row | None) -> Tenant | None:
 
 
 def list_all_tenants(tx: Transaction) -> list[Tenant]:
-    """List all tenants, except those that have moved to another cell."""
+    """List all tenants, except tenants that have moved to another cell."""
     return TENANTS.all(tx, f"{SELECT} WHERE {NOT_DEPARTED} ORDER BY id")
 
 
 def list_staying(tx: Transaction) -> list[Tenant]:
-    """List all tenants, except those that have moved to another cell, or are being moved."""
+    """List all tenants, except tenants that have moved to another cell or are being moved."""
     moving = "SELECT 1 FROM moves WHERE moves.tenant = tenants.id AND moves.state IN ('fenced', 'departed')"
     return TENANTS.all(tx, f"{SELECT} WHERE NOT EXISTS ({moving}) ORDER BY id")
 
@@ -156,7 +156,7 @@ def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None
 
 
 def revoke_all_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
-    """Revoke all active tokens and sessions, twice: the second statement also sees those that the ones revoked by the first created
+    """Revoke all active tokens and sessions, twice: the second statement also sees tokens that the first one's created
     while it waited for their locks."""
     statement = f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND {ACTIVE} RETURNING {TOKENS.selected}"
     return [token for _ in range(2) for token in TOKENS.all(tx, statement, tx.now, tenant_id, tx.now)]

@@ -68,7 +68,7 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
 
 
 def build_where(conditions: tuple[str, ...], *, with_plans: bool) -> str:
-    """Build the condition for a selection. Without a turn and a conversation, it covers all lists except those of deleted ones."""
+    """Build the condition for a selection. Without a turn and a conversation, it covers all lists but the deleted ones'."""
     where = "".join(f" AND {condition}" for condition in conditions) + ("" if with_plans else " AND turn_id IS NULL")
     return where if {"turn_id = ?", IN_CONVERSATION} & set(conditions) else f"{where} AND {TODO_IS_SHOWN}"
 
@@ -257,7 +257,7 @@ def count_rows_by_status(tx: Transaction, tenant_id: int, selection: Selection) 
 
 
 def list_open_ids(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> list[int]:
-    """Return those of the todos that have not ended."""
+    """Return which of the todos have not ended."""
     marks = ", ".join("?" * len(todo_ids))
     sql = f"SELECT id FROM todos WHERE tenant_id = ? AND completed_at = 0 AND id IN ({marks}) ORDER BY id"
     return [int(row[0]) for row in tx.all(sql, tenant_id, *todo_ids)]

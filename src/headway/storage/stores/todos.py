@@ -95,7 +95,7 @@ def build_take_positions(tenant_id: int, draft: Draft, plan_source: PlanSource, 
     return Query(build_append_to_list(draft.status, count), (tenant_id, draft.conversation_id, *list_values))
 
 
-# A todo has the fields of its draft. Those that are named here are filled in.
+# A todo has the fields of its draft. The fields that are named here are filled in.
 FILLED_IN = (
     "id",
     "uuid",
@@ -161,7 +161,7 @@ def list_of_conversation(tx: Transaction, tenant_id: int, conversation_id: int, 
 
 
 def build_list_open_by_turn(tenant_id: int, turn_id: str, limit: int) -> Query:
-    """Build the query for the open rows of a turn's plan, those in progress first."""
+    """Build the query for the open rows of a turn's plan, rows in progress first."""
     return Query(OPEN_OF_TURN, (tenant_id, turn_id, limit))
 
 
@@ -171,7 +171,7 @@ def build_lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Query:
 
 
 def build_queue_of_turn(tenant_id: int, turn_id: str) -> Query:
-    """Build the query for the turn's rows, except those deleted from its queue: canceled while open, or dequeued when done."""
+    """Build the query for the turn's rows, except rows deleted from its queue: canceled while open, or dequeued when done."""
     return Query(QUEUE_OF_TURN, (tenant_id, turn_id))
 
 
@@ -181,7 +181,7 @@ def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
-    """Return those of the UUIDs that the tenant already has, with their ids."""
+    """Return the UUIDs that the tenant already has, with their ids."""
     ids: dict[str, int] = {}
     for start in range(0, len(uuids), IDS_PER_QUERY):
         batch = uuids[start : start + IDS_PER_QUERY]
@@ -298,7 +298,7 @@ def reserve_positions(tx: Transaction, tenant_id: int, todo: Todo, position: int
 
 
 def lock_and_count_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]) -> int:
-    """Count those of the todos that have not ended, and lock all of them so that none can end before this transaction does."""
+    """Count how many of the todos have not ended, and lock all of them so that none can end before this transaction does."""
     rows = (
         tx.one(f"SELECT completed_at FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
         for todo_id in sorted(todo_ids)
@@ -307,7 +307,7 @@ def lock_and_count_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]
 
 
 def lock_existing(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> set[int]:
-    """Return those of the todos that exist, locked so that none can be deleted before this transaction ends."""
+    """Return which of the todos exist, locked so that none can be deleted before this transaction ends."""
     marks = ", ".join("?" * len(todo_ids))
     sql = f"SELECT id FROM todos WHERE tenant_id = ? AND id IN ({marks}) ORDER BY id{tx.dialect.for_update}"
     return {int(row[0]) for row in tx.all(sql, tenant_id, *todo_ids)}

@@ -69,7 +69,7 @@ def save_secrets(tx: Transaction, tenant_id: int, webhook_id: str, secrets: list
 
 
 def list_events(tx: Transaction, webhook: Webhook, limit: int) -> list[OutgoingEvent]:
-    """List the next events of the log, with the data of those that the filter matches."""
+    """List the next events of the log, with the data of events that the filter matches."""
     conditions, values = ["1 = 1"], list[Any]()
     if kinds := webhook.kind_list:
         conditions.append(f"kind IN ({', '.join('?' * len(kinds))})")
@@ -100,7 +100,7 @@ def list_subscribed_tenants(tx: Transaction) -> frozenset[int]:
 
 
 def list_idle_behind(tx: Transaction, tenant_ids: Collection[int]) -> list[tuple[int, str]]:
-    """List (tenant, id) of the webhooks whose job waits although the log has gone on. Those of a tenant that is being
+    """List (tenant, id) of the webhooks whose job waits although the log has gone on. Webhooks of a tenant that is being
     moved are left out: they cannot be changed."""
     found: list[tuple[int, str]] = []
     ordered = sorted(tenant_ids)

@@ -206,7 +206,7 @@ def field_options(command: Command) -> Command:
 
 
 def read_fields(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the fields out of the options, and parse those that were given."""
+    """Take the fields out of the options, and parse the ones that were given."""
     given = [(field, options.pop(field.word)) for field in FIELDS]
     words = [(field.word, value) for field, values in given for value in (values if field.is_list else [values])]
     return parse_words((word, value) for word, value in words if value is not None)

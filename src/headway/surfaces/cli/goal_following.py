@@ -137,7 +137,7 @@ class GoalFollower:
             self.headway.engine.adopt(run_id)
 
     def requeue_runs(self, tx: Transaction) -> list[str]:
-        """Return the ids of the goal's open runs, after requeuing those whose process has died."""
+        """Return the ids of the goal's open runs, after requeuing runs whose process has died."""
         run_ids = [run.id for run in runs.list_runs(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
         self.headway.engine.recover(tx, run_ids)
         return run_ids
@@ -146,7 +146,7 @@ class GoalFollower:
         return views.show_goal(tx, self.tenant_id, self.goal_id, self.settings.goals)
 
     def load_last_entries(self, tx: Transaction) -> list[dict[str, Any]]:
-        """Load the last journal entries, or those that were not shown yet."""
+        """Load the last journal entries, or only the ones that were not shown yet."""
         limit = LAST_ENTRIES if self.last_shown < 0 else MAX_MISSED_ENTRIES
         entries = [entry.as_json() for entry in views.list_entries(tx, self.tenant_id, self.goal_id, limit)]
         return [entry for entry in entries if entry["n"] > self.last_shown]

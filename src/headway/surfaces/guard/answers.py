@@ -1,4 +1,4 @@
-"""Answers to those events of assistants that concern the ledger."""
+"""Answers to the events of assistants that concern the ledger."""
 
 import os
 import signal
@@ -99,7 +99,7 @@ def decide(ledger: GuardLedger, loaded: Settings, session: AssistantSession, tur
 
 
 def run_checks(loaded: Settings, tenant_id: int, confirmed: set[str], decision: Callable[..., StopRuling]) -> StopRuling:
-    """Run the checks as for any other agent that Headway does not run: in the sandbox, and only those that a person wrote or
+    """Run the checks as for any other agent that Headway does not run: in the sandbox, and only checks that a person wrote or
     approved."""
     import asyncio  # noqa: PLC0415  checks load the agent libraries
 

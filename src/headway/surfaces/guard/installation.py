@@ -231,7 +231,7 @@ class GuardFile(NamedTuple):
         file.replace(text, expected)
 
     def list_installed(self, document: Mapping[str, Any]) -> list[Hook]:
-        """List the entries that call the guard, also those that another installation of Headway wrote."""
+        """List the entries that call the guard, also entries that another installation of Headway wrote."""
         hooks = document.get("hooks")
         return [
             Hook(event, entry)

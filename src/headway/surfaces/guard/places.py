@@ -8,7 +8,7 @@ MARKS = (HOME, ".git")  # what the top folder of a project contains
 
 
 def list_above(folder: str) -> list[str]:
-    """List a folder and those above it, from the inside out."""
+    """List a folder and the folders above it, from the inside out."""
     path = os.path.realpath(folder)
     folders = [path]
     while (parent := os.path.dirname(path)) != path:

@@ -53,7 +53,7 @@ class AgUiEncoder:
         self.ids = {"threadId": thread_id, "runId": run_id}
         self.messages = list(messages)
         self.state = state if isinstance(state, dict) else {}
-        self.todos: Document | None = None  # those that the client has; None if that is not known
+        self.todos: Document | None = None  # the todos that the client has; None if that is not known
         self.translator = TurnEventTranslator(known)
 
     def encode(self, kind: str, data: Document) -> str:

@@ -197,7 +197,7 @@ def replace_references(part: Any, ref_template: str) -> Any:
 # Builds the OpenAPI document from what each route declares.
 
 
-# The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
+# The error statuses of every route, and the ones added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
 TOKEN_STATUSES = (400, 401, 403, 421, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)

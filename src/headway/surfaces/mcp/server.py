@@ -80,7 +80,7 @@ class McpHandlers:
         self.changes = SessionChanges(headway.feed)
 
     async def give_instructions(self, ctx: McpContext, call_next: CallNext) -> HandlerResult:
-        """Replace the instructions in the answer by those for the tools that this client gets."""
+        """Replace the instructions in the answer by the ones for the tools that this client gets."""
         result = await call_next(ctx)
         if isinstance(result, dict) and "instructions" in result:
             result["instructions"] = self.transport.find_offer(ctx).instructions

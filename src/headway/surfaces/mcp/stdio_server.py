@@ -34,7 +34,7 @@ QUEUE_LIMIT: Final = 100  # messages that are read ahead of the server
 
 
 class PendingRequests:
-    """Requests without an answer yet, and those that were answered or acknowledged before the server was loaded."""
+    """Requests without an answer yet, and requests that were answered or acknowledged before the server was loaded."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
@@ -115,7 +115,7 @@ async def relay_messages(
 
 
 def read_messages(channel: StdioChannel, line: bytes, pass_on: Callable[[SessionMessage | None], None]) -> None:
-    """Read the client's messages until its input ends, from this line on. Answer those that are none."""
+    """Read the client's messages until its input ends, from this line on. Answer lines that are no messages."""
     next_line: bytes | None = line or channel.read_line()
     while next_line is not None:
         _message, refusal = parse_message(next_line)

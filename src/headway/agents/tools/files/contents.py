@@ -264,7 +264,7 @@ def split_written_path(path: str) -> list[str]:
 
 
 def find_mode(folder: int, name: str) -> int:
-    """Return the permissions for a file that is written whole: those it has, or ours alone if it is new."""
+    """Return the permissions for a file that is written whole: the ones it has, or ours alone if it is new."""
     with suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):

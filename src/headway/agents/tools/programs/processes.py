@@ -225,7 +225,7 @@ def has_ended(process: Popen[bytes], wait_s: float) -> bool:
 
 
 def kill(running: Running) -> None:
-    """Kill the program and every process that it left running: in a sandbox all, otherwise those in its group."""
+    """Kill the program and every process that it left running: in a sandbox all, otherwise its process group."""
     process = running.process
     if running.status is not None and running.root and process.poll() is None:
         # The kernel kills the sandbox with its first process. Bubblewrap ends when all of them have ended.

@@ -271,7 +271,7 @@ def cover(path: str) -> tuple[str, ...]:
 
 
 def list_spellings(paths: Iterable[str]) -> list[str]:
-    """List the paths, and those that they lead to if they are or contain links. Programs use both."""
+    """List the paths, and the paths that they lead to if they are or contain links. Programs use both."""
     return list(dict.fromkeys(spelling for path in paths for spelling in (os.path.abspath(path), os.path.realpath(path))))
 
 
@@ -308,7 +308,7 @@ LIBRARIES: Final = ("lib", "lib64", "libexec", "pyvenv.cfg")
 
 
 def list_program_paths() -> tuple[str, ...]:
-    """List the folders in PATH and those that their programs use, without what every sandbox shows."""
+    """List the folders in PATH and the folders that their programs use, without what every sandbox shows."""
     folders = [*build_search_path().split(os.pathsep), os.path.dirname(sys.executable)]
     paths = [path for folder in folders for path in list_needed(folder)]
     return tuple(dict.fromkeys(path for path in paths if not any(is_inside(path, system) for system in SYSTEM_FOLDERS)))

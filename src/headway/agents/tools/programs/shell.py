@@ -2,7 +2,7 @@
 
 In the sandbox, a program sees the system and its own folder, and has no network unless the caller grants it. Without a sandbox it
 runs as our user with all of that user's rights: it can read files outside its folder, including other tenants', and on Linux our
-environment through /proc. The limits on time and output hold in both cases. Those on memory and processes hold on Linux; without a
+environment through /proc. The limits on time and output hold in both cases. Limits on memory and processes hold on Linux; without a
 sandbox, a process that leaves the program's tree escapes them.
 """
 

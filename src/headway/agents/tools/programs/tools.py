@@ -76,7 +76,7 @@ def build_run_python(interpreter: str, sandbox: Sandbox) -> Tool:
         shell.find_program(interpreter, sandbox)
 
     async def act(execution: Execution, arguments: RunPython) -> Result:
-        # The code is not an argument of the program: those are visible to other users, and short.
+        # The code is not an argument of the program: arguments are visible to other users, and short.
         return await run((interpreter, "-"), execution, arguments.timeout_s, stdin=arguments.code)
 
     tool = Tool(RUN_PYTHON, "Run Python code in the workspace.", "builtin", RunPython, OnEventLoop(act))

@@ -89,7 +89,7 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 
 def inspect_skills(settings: Settings) -> list[Finding]:
-    """List the skills, and name those that are broken and skipped. An installation without skills has nothing to report."""
+    """List the skills, and name the ones that are broken and skipped. An installation without skills has nothing to report."""
     from headway.agents.instructions import skills  # noqa: PLC0415  other commands do not need it
 
     findings = []

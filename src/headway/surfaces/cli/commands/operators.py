@@ -81,7 +81,7 @@ def follow_cells(log: AuditLog, cells: Sequence[Cell], open_cell: OpenCell, know
 
 
 def follow_cell(log: AuditLog, cell: Cell, open_cell: OpenCell, known: set[int] | None, report: Callable[[CellNews], None]) -> None:
-    """Report the new entries of one cell, until the process ends. If none is known, those from now on are new."""
+    """Report the new entries of one cell, until the process ends. If none is known, entries from now on are new."""
     if known is None:
         since = max(log.chosen.since, int(time.time() * 1000))
         log, known = log._replace(chosen=log.chosen._replace(since=since)), set()

@@ -35,7 +35,7 @@ def list_todos(
     limit: int,
     **filters: Any,
 ) -> None:
-    """List todos: first those in progress, then pending todos in order and, with --all, ended todos, newest first."""
+    """List todos: first the ones in progress, then pending todos in order and, with --all, ended todos, newest first."""
     selected_statuses = statuses or (() if everything else OPEN_STATUSES)
     with invocation.open_ledger() as ledger:
         selection = Selection(ledger.conversation_id, turn, selected_statuses, agent)

@@ -76,7 +76,7 @@ async def run_worker(invocation: Invocation, settings: Settings, metrics_port: i
 @worker.command("list")
 @pass_invocation
 def list_workers(invocation: Invocation) -> None:
-    """List the processes that run jobs, and those that stopped answering within a day."""
+    """List the processes that run jobs, and processes that stopped answering within a day."""
     with invocation.database() as database:
         rows, now_ms = database.read(lambda tx: (dead_letters.list_workers(tx), tx.now))
     documents = [dead_letters.encode_worker(row, now_ms) for row in rows]

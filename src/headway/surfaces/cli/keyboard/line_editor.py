@@ -102,7 +102,7 @@ def is_attach_line(line: str) -> bool:
 
 
 def read_attached(line: str, attached: list[Attachment]) -> list[Attachment]:
-    """Return the files that a line names. `attached` are those that the message has already. Raises Invalid."""
+    """Return the files that a line names. `attached` are files that the message has already. Raises Invalid."""
     files = [read_attachment(path) for path in parse_paths(line)]
     check_attachments([*attached, *files])
     return files

@@ -311,7 +311,7 @@ worker_routes = HttpRoutes("/v1", "engine")
     "/workers", summary="List the processes that run jobs, with their load", **document_route({200: jobs.ManyWorkers})
 )
 async def list_workers(request: Request) -> Response:
-    """Those of the installation, for all tenants; also those that stopped answering within a day. Needs the operator
+    """The processes of the installation, for all tenants; also processes that stopped answering within a day. Needs the operator
     scope. Only the tenant's own jobs are named; the others are counted."""
     call = RequestContext(request)
 

@@ -57,7 +57,7 @@ class AnswerEnd(NamedTuple):
     text: str = ""  # what the answer ends with, or the error
     code: str = ""
     outcome: str = ""
-    calls: tuple[ClientCall, ...] = ()  # those that the client is to make
+    calls: tuple[ClientCall, ...] = ()  # the calls that the client is to make
 
 
 class AnswerTranslator:

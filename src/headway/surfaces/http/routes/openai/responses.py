@@ -66,7 +66,7 @@ class ResponseEncoder:
         self.answer = AnswerTranslator()
         self.head = head
         self.sequence = 0
-        self.items: list[Document] = []  # those that have ended
+        self.items: list[Document] = []  # the ended ones
         self.kind: ItemKind | None = None  # of the item that is being sent
         self.text = ""  # of that item
 
