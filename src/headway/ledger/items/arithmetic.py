@@ -11,7 +11,8 @@ from headway.ledger.items.work import list_all_numbers
 OPERANDS: Final = 40  # numbers that are combined
 TEXT_LIMIT: Final = 2_000  # characters of a text with numbers
 PRECISION: Final = 1e-4
-RATE: Final = r"\d \w+ (?:of|at) (?:\w+ )?\d|\beach\b|\bper\b"  # as in `12 boxes of 7 kg`
+RATE: Final = r"\d (?!per ?cent)\w+ (?:of|at) (?:\w+ )?\d|\beach\b|\bper\b"  # as in `12 boxes of 7 kg`
+DIRECT: Final = re.compile(r"(?:\b(?:sum|product|average|mean|difference|quotient|square|double|half|percent)|%) (?:of|between) \d")
 FUNCTION: Final = re.compile(r"[a-z]\(")
 
 
@@ -60,6 +61,14 @@ def list_named(text: str) -> list[Operation]:
 def is_arithmetic(item: str) -> bool:
     """Whether an item's own words name an operation."""
     return bool(list_named(strip_introduction(item)))
+
+
+def is_direct(item: str) -> bool:
+    """Whether an item says all of its calculation, such as `15 percent of 240` or `the average of 2 and 6`."""
+    own_words = strip_introduction(item)
+    return (
+        bool(DIRECT.search(own_words[:TEXT_LIMIT].lower())) and len({operation.words for operation in list_named(own_words)}) == 1
+    )
 
 
 def has_sign_for(item: str, expression: str) -> bool:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.ledger.items.arithmetic import can_derive, has_sign_for
+from headway.ledger.items.arithmetic import can_derive, has_sign_for, is_direct
 from headway.ledger.items.request_items import (
     LITERAL_WORDS,
     changes_file,
@@ -22,6 +22,7 @@ from headway.ledger.items.request_items import (
     normalise,
     read_words,
     strip_introduction,
+    strip_lead_in,
     strip_quotes,
     to_words,
 )
@@ -32,6 +33,7 @@ from headway.ledger.items.work import (
     MadeCall,
     Work,
     Write,
+    get_field,
     join_names,
     list_all_numbers,
     list_numbers,
@@ -249,6 +251,7 @@ ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\b
 AT_END: Final = re.compile(r"\bappend\b|\blast line\b|\bat the end\b", re.IGNORECASE)
 ONE_WORD: Final = re.compile(r"\b(?:one|a single) word\b", re.IGNORECASE)
 SETTING: Final = re.compile(r"\b(?:set|replace|change|edit|correct|update|swap)\b", re.IGNORECASE)
+CORRECTING: Final = re.compile(r"\b(?:rewrite|correct|fix|repair|edit|change|replace|rename|set|improve)\b", re.IGNORECASE)
 EMPTYING: Final = re.compile(r"\b(?:empty|clear)\b", re.IGNORECASE)
 COPIED_WORDS: Final = to_words("the whole text content contents file of all")
 CALCULATE_FIRST: Final = "Call calculate with the numbers of the item first, then write its result."
@@ -320,7 +323,9 @@ def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[
     has_few_words = len(words & list_words(content)) < len(words) // 2
     is_cut = loses_lines([item], work.current.get(path, ""), content)  # also what other items changed before
     is_edited = needs_existing(item, path) or find_setting(item) is not None
-    if (EXTENDING.search(item) and not has_all_lines) or (is_edited and (has_few_words or is_cut)):
+    if original and content.split() == original.split() and CORRECTING.search(item):
+        yield "lost", f"{path} is as it was before. Change what was asked for."
+    elif (EXTENDING.search(item) and not has_all_lines) or (is_edited and (has_few_words or is_cut)):
         yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
     source = find_copied(item) if path not in list_sources(item) else ""
     copied = work.contents.get(source, "")
@@ -341,7 +346,7 @@ def find_literal_doubt(item: str, path: str, content: str, literals: list[str], 
     is_added = bool(EXTENDING.search(item)) or needs_existing(item, path) or find_setting(item) is not None
     is_line = bool(ADDED_LINE.search(item))
     if is_whole and len(literals) == 1 and not is_added:
-        is_right = literals[0] in (strip_marks(content), strip_quotes(to_one_line(content)), to_one_line(content).strip())
+        is_right = strip_quotes(to_one_line(content)) == strip_quotes(to_one_line(literals[0]))
     elif is_line:
         lines = [line.strip() for line in content.splitlines() if line.strip()]
         is_last = may_end and bool(AT_END.search(item))
@@ -391,17 +396,14 @@ def is_filler(content: str) -> bool:
 def repeats_request(item: str, content: str) -> bool:
     """Whether a text is the description in the request, such as `opposite of hot` for `write the opposite of hot to a.txt`."""
     words = " ".join(content.lower().removeprefix("the ").split()).strip(MARKS)
-    own_words = " ".join(strip_introduction(item).lower().split()).strip(MARKS)
+    own_words = " ".join(strip_lead_in(strip_introduction(item)).lower().split()).strip(MARKS)
     has_request = own_words.count(" ") >= 3 and own_words in words
     is_premise = words in (own_words.partition(":")[0], own_words.partition(":")[0].removeprefix("the ")) and ":" in own_words
     noun, given = find_description(own_words)
     is_given = f" {words} " in f" {given} " and not CHOOSING.search(f"{noun} {given}")
-    return (
-        has_request
-        or is_premise
-        or is_given
-        or (words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} ")
-    )
+    is_sentence = bool(noun) and f" {noun} of {given} is " in f" {words} "
+    is_description = words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} "
+    return has_request or is_premise or is_given or is_sentence or is_description
 
 
 def find_description(own_words: str) -> tuple[str, str]:
@@ -439,7 +441,12 @@ def is_calculation_for(item: str, call: MadeCall, work: Work) -> bool:
     texts = [work.contents.get(path, "") for path in list_sources(item)] if wants_calculation(item) else []
     expression = str(call.arguments.get("expression"))
     used, named = list_numbers(expression), list_numbers(item).union(*map(list_numbers, texts))
-    return used <= named | CONSTANTS and not used.isdisjoint(named) and has_sign_for(item, expression)
+    is_meant = (
+        can_derive(item, get_field(call.result, "result"), strip_introduction(item))
+        if is_direct(item)
+        else has_sign_for(item, expression)
+    )
+    return used <= named | CONSTANTS and not used.isdisjoint(named) and is_meant
 
 
 def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:
@@ -458,6 +465,7 @@ def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Do
     for number in found:
         is_calculated = any(
             strip_zeros(result) == strip_zeros(number)
+            and not is_direct(item)
             and has_sign_for(item, expression)
             and (used := list_numbers(expression)) <= given | CONSTANTS
             and len(used - given) <= 1
