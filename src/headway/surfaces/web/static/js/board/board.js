@@ -7,7 +7,7 @@ import { TodoSheet } from "../todo/sheet.js";
 import { COLUMNS } from "../work/statuses.js";
 import { onTodoEvent } from "../work/todo_changes.js";
 import { Column } from "./column.js";
-import { agents, columns, countRows, labels, load, onEvent, reset } from "./columns.js";
+import { columns, countRows, load, onEvent, reset } from "./columns.js";
 import { Filters, filterText, isFiltered, shownStatuses } from "./filters.js";
 import { announcement, focused } from "./moving.js";
 import { loadViews, onViewEvent } from "./saved_views.js";
@@ -54,7 +54,7 @@ export function Page() {
     on: { ...onTodoEvent, todo_changed: onTodoChanged, todos_moved: onEvent, view_changed: onViewEvent },
   }));
   return html`<main class="board-page" id="main" tabindex="-1">
-    <div class="title"><h1>Todo board</h1><${ViewsMenu} /><${Filters} agents=${agents.value} labels=${labels.value} /></div>
+    <div class="title"><h1>Todo board</h1><${ViewsMenu} /><${Filters} /></div>
     ${isEmpty.value && html`<${NoTodos} />`}
     <div class="board" data-columns=${shownColumns.value.length}>
       ${shownColumns.value.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}

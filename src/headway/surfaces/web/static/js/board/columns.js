@@ -5,7 +5,7 @@ import { ApiError, get } from "../core/api.js";
 import { batch, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
 import { isEnded, STATUSES } from "../work/statuses.js";
-import { buildQuery, filters, filterText, matchesFilters, shownStatuses } from "./filters.js";
+import { buildQuery, filters, filterText, matchesFilters, offerFilters, shownStatuses } from "./filters.js";
 
 const PAGE_SIZE = 100;
 const LARGEST_PAGE = 500;
@@ -18,10 +18,6 @@ export const columns = Object.fromEntries(STATUSES.map((status) => [status, sign
 export const counts = signal(null);
 /** The ids of todos that others wait for and that have not ended. */
 export const openIds = signal(new Set());
-/** The agents of the todos that were loaded. */
-export const agents = signal(new Set());
-/** Their labels. */
-export const labels = signal(new Set());
 
 // The order of the server.
 const compareOpen = (a, b) => a.position - b.position || a.id - b.id;
@@ -73,8 +69,7 @@ function appendPage(status, page, before) {
   const boundary = page.todos.at(-1) ?? columns[status].value.boundary;
   columns[status].value = { isKnown: true, list, next: page.next_cursor, boundary };
   openIds.value = new Set([...openIds.value, ...page.open_dependencies]);
-  agents.value = new Set([...agents.value, ...page.todos.map((todo) => todo.agent_id)]);
-  labels.value = new Set([...labels.value, ...page.todos.flatMap((todo) => todo.labels ?? [])]);
+  offerFilters(page.todos);
 }
 
 async function loadCounts() {
@@ -173,8 +168,7 @@ function applyChange({ change, todo }) {
   if (isOpen) next.add(todo.id);
   else next.delete(todo.id);
   openIds.value = next;
-  agents.value = new Set([...agents.value, todo.agent_id]);
-  labels.value = new Set([...labels.value, ...(todo.labels ?? [])]);
+  offerFilters([todo]);
 }
 
 const reload = coalesce(() => load());

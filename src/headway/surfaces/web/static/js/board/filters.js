@@ -1,7 +1,7 @@
 // What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy&priority=high
 // &label=home&overdue=1. With view=3 before them, the filters come from that saved view and may have been changed since.
 import { conversations, formatTitle } from "../chat/conversations.js";
-import { computed, html, useEffect, useRef } from "../core/lib.js";
+import { computed, html, signal, useEffect, useRef } from "../core/lib.js";
 import { navigate, path, search } from "../core/router.js";
 import { Icon, Select } from "../core/ui.js";
 import { LABELS, STATUSES } from "../work/statuses.js";
@@ -97,6 +97,17 @@ export function matchesFilters(todo) {
   );
 }
 
+/** The filters in words. */
+export function spellFilters({ status, conversation, agent, proof, priority, label, overdue, q }) {
+  const find = (id) => conversations.value.find((one) => String(one.id) === id);
+  const list =
+    conversation === TENANT_WIDE ? "tenant-wide" : conversation && formatTitle(find(conversation) ?? { id: conversation });
+  const proven = proof === "none" ? "without checks" : proof && `proof: ${proof}`;
+  return [LABELS[status], list, agent, proven, priority && `${priority} priority`, label, overdue && "overdue", q && `“${q}”`]
+    .filter(Boolean)
+    .join(" · ");
+}
+
 /** The list that a new todo goes to. */
 export const getListId = () => Number(filters.value.conversation) || 0;
 
@@ -137,8 +148,16 @@ function Search() {
   />`;
 }
 
-/** `agents` and `labels`: those of the todos on the board. */
-export function Filters({ agents, labels }) {
+const agents = signal(new Set());
+const labels = signal(new Set());
+
+/** Offer the agents and the labels of todos on the board. */
+export function offerFilters(todos) {
+  agents.value = new Set([...agents.value, ...todos.map((todo) => todo.agent_id)]);
+  labels.value = new Set([...labels.value, ...todos.flatMap((todo) => todo.labels ?? [])]);
+}
+
+export function Filters() {
   const { status = "", conversation = "", agent = "", proof = "", priority = "", label = "", overdue = "" } = filters.value;
   const conversationOptions = [
     ["", "All conversations"],
@@ -148,8 +167,8 @@ export function Filters({ agents, labels }) {
   if (conversation && !conversationOptions.some(([name]) => name === conversation))
     conversationOptions.push([conversation, formatTitle({ id: conversation, title: "" })]); // older than those that are listed
   const list = (names, chosen) => [...new Set([...names, ...(chosen ? [chosen] : [])])].sort().map((name) => [name, name]);
-  const agentOptions = [["", "All agents"], ...list(agents, agent)];
-  const labelOptions = [["", "All labels"], ...list(labels, label)];
+  const agentOptions = [["", "All agents"], ...list(agents.value, agent)];
+  const labelOptions = [["", "All labels"], ...list(labels.value, label)];
   const priorityOptions = [["", "Any priority"], ...PRIORITIES.map((name) => [name, name])];
   const statusOptions = [["", "All statuses"], ...STATUSES.map((name) => [name, LABELS[name]])];
   const proofOptions = [["", "Any proof"], ...PROOFS.map((name) => [name, name === "none" ? "without checks" : name])];

@@ -1,11 +1,9 @@
 // The saved views of the board: named sets of filters, which everybody of the tenant sees.
-import { conversations, formatTitle } from "../chat/conversations.js";
 import { get, patch, post, remove } from "../core/api.js";
 import { attempt, showToast } from "../core/dialogs.js";
 import { computed, signal } from "../core/lib.js";
 import { createLiveList } from "../core/live_list.js";
-import { LABELS } from "../work/statuses.js";
-import { applyFilters, filters, filterText, formatFilters, isFiltered, parseFilters, viewId } from "./filters.js";
+import { applyFilters, filters, filterText, formatFilters, isFiltered, parseFilters, spellFilters, viewId } from "./filters.js";
 
 /** By name; null: not known yet. */
 export const views = signal(null);
@@ -40,15 +38,7 @@ function describeFilters() {
 }
 
 /** What a view shows, in words. */
-export function summarize(view) {
-  const { status, conversation, agent, proof, priority, label, overdue, q } = parseFilters(formatView(view));
-  const find = (id) => conversations.value.find((one) => String(one.id) === id);
-  const list = conversation === "tenant" ? "tenant-wide" : conversation && formatTitle(find(conversation) ?? { id: conversation });
-  const proven = proof === "none" ? "without checks" : proof && `proof: ${proof}`;
-  return [LABELS[status], list, agent, proven, priority && `${priority} priority`, label, overdue && "overdue", q && `“${q}”`]
-    .filter(Boolean)
-    .join(" · ");
-}
+export const summarize = (view) => spellFilters(parseFilters(formatView(view)));
 
 const findSame = () => isFiltered.value && views.value?.find((view) => formatView(view) === filterText.value);
 /** The view that was opened, or one that has the same filters; null: none, or not known yet. */
