@@ -1,8 +1,9 @@
 """What programs can rely on when they follow events: each kind has its data, in the library, in OpenAPI and in the log."""
 
 import ast
+import re
 from pathlib import Path
-from typing import assert_type, get_args
+from typing import assert_type, get_args, get_type_hints
 
 import headway
 from headway.feed import TENANT_MOVED
@@ -51,6 +52,16 @@ def test_the_kind_of_an_event_says_what_its_data_is() -> None:
 
     failed = headway.Event("turn_failed", {"turn_id": "t", "error": "It broke.", "code": "tool_failed"})
     assert describe(failed) == "It broke."  # type: ignore[arg-type]  # only streams yield typed events
+
+
+def test_the_page_about_http_names_every_kind_and_fields_that_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    declared = {event.kind: get_type_hints(event.data).keys() for event in list_events()}
+    assert [kind for kind in declared if f"`{kind}" not in page] == []
+    described = re.findall(r"`(\w+) \{([^}]*)\}`", page)
+    fields = {(kind, name.strip(" ?")) for kind, names in described if kind in declared for name in names.split(",")}
+    assert len(fields) > 30
+    assert {(kind, name) for kind, name in fields if name != "…" and name not in declared[kind]} == set()
 
 
 def test_data_that_is_not_declared_is_found() -> None:
