@@ -279,6 +279,64 @@ def test_sql_would_be_recognised() -> None:
         assert any(SQL.search(text) for text in texts(source))
 
 
+# What the runtime writes without an action, in rows that only the holder of a job changes: see docs/internals/architecture.md.
+RUNTIME_WRITES = {
+    "goals": {"end_cycle", "open_cycle"},
+    "installation": {"ensure_secret"},
+    "jobs": {
+        *("announce_again", "announce_overlooked", "lock_family", "mark_announced", "record_heartbeat", "release_owner", "requeue"),
+    },
+    "runs": {"append_and_save", "append_messages", "save_base", "save_effect", "save_run", "withdraw_message"},
+}
+
+
+def test_the_runtime_writes_only_rows_of_its_own_work() -> None:
+    """Everything else is changed by actions. Cells have rows of their own."""
+    floors = ("actions/", "cells/", "storage/")
+    found: dict[str, set[str]] = {}
+    for name, source in SOURCES.items():
+        if not name.startswith(floors):
+            for store, function in list_store_calls(source):
+                if function in list_writing_functions(SOURCES[f"storage/stores/{store}.py"]):
+                    found.setdefault(store, set()).add(function)
+    assert found == RUNTIME_WRITES
+
+
+def list_store_calls(source: Path) -> set[tuple[str, str]]:
+    """Return the functions of stores that a module calls, with the names of their modules."""
+    imported = {
+        alias.asname or alias.name: alias.name
+        for node in list_nodes(source)
+        if isinstance(node, ast.ImportFrom) and node.module == "headway.storage.stores"
+        for alias in node.names
+    }
+    return {
+        (imported[node.value.id], node.attr)
+        for node in list_nodes(source)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported
+    }
+
+
+def list_writing_functions(store: Path) -> set[str]:
+    """Return the functions of a store that write, also through other functions and constants of the store."""
+    parts = {
+        name: ast.unparse(node)
+        for node in parse_module(store).body
+        for name in ([node.name] if isinstance(node, ast.FunctionDef) else assigned_names(node))
+    }
+    writing = {name for name, text in parts.items() if re.search(r"INSERT INTO|UPDATE \w|DELETE FROM|tx\.run\(", text)}
+    while more := {
+        name for name, text in parts.items() if name not in writing and set(re.findall(r"(?<!\.)\b\w+\b", text)) & writing
+    }:
+        writing |= more
+    return writing
+
+
+def assigned_names(node: ast.AST) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
 def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", LOADED, json.dumps(EVERYDAY)], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
