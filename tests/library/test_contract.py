@@ -71,6 +71,7 @@ def test_refusals_are_the_same_errors_with_the_same_sentences(variant: Variant) 
         for call, error, sentence in (
             (headway.todos.get(404), NotFound, "No todo 404."),
             (headway.todos.add("   "), Invalid, "A todo needs a subject"),
+            (headway.todos.add("a", checks=[{"kind": "x"}]), Invalid, "checks.0.kind: must be one of command, file, http"),
             (headway.todos.list(limit=501), Invalid, "limit"),
             (headway.todos.list(cursor="nonsense"), Invalid, "This list did not give out that cursor"),
             (headway.todos.list(conversation_id=404), NotFound, "No conversation 404."),

@@ -74,7 +74,7 @@ def test_the_inbox_lists_and_answers_requests_of_both_kinds(headway: Shell, aske
     assert question.endswith("[red | blue]")
     assert approval == f'#{asked.approval}\tapproval\topen\tindex\trun_command {{"command": ["echo", "hello"]}}'
     assert headway.ok("inbox", "list", "--kind", "approval", *place).count("\n") == 1
-    assert "question       Which colour?" in headway.ok("inbox", "show", asked.question, *place)
+    assert "question        Which colour?" in headway.ok("inbox", "show", asked.question, *place)
     assert get_error_line(headway("inbox", "approve", asked.question, *place), 3) == f"headway: No approval #{asked.question}."
     assert headway.json("inbox", "answer", asked.question, "red", *place)["request"]["answer"] == "red"
     assert headway.json("inbox", "reject", asked.approval, "--reason", "no", *place)["request"]["reason"] == "no"
@@ -92,8 +92,10 @@ def test_approvals_are_listed_and_shown(headway: Shell, asked: Asked) -> None:
     assert headway.ok("approvals", "list", "--tenant", "acme", "--state", "approved") == "no approvals\n"
     assert headway.ok("approvals", "list") == "no approvals\n"  # the local tenant has none
     shown = headway.ok("approvals", "show", asked.approval, "--tenant", "acme")
-    assert 'arguments      {"command": ["echo", "hello"]}\n' in shown
-    assert "why            run_command needs approval\n" in shown
+    assert 'arguments       {"command": ["echo", "hello"]}\n' in shown
+    assert "why             run_command needs approval\n" in shown
+    assert len({len(line) - len(line.split(None, 1)[1]) for line in shown.splitlines()}) == 1  # all values begin in one column
+    assert "digest" not in shown
     (document,) = headway.json("approvals", "list", "--tenant", "acme", "--state", "all")["approvals"]
     assert document == headway.json("approvals", "show", f"#{asked.approval}", "--tenant", "acme")["approval"]
 

@@ -188,7 +188,7 @@ def test_runs_are_shown_with_their_helpers(headway: Shell) -> None:
     assert len(headway.json("agents", "list", "--turn", str(main.turn_id))["agents"]) == 2
     agent = headway.json("agents", "show", helper.id)["agent"]
     assert (agent["id"], agent["parent_run_id"], agent["role"]) == (helper.id, main.id, "researcher")
-    assert f"id             {helper.id}\n" in headway.ok("agents", "show", helper.id)
+    assert f"id              {helper.id}\n" in headway.ok("agents", "show", helper.id)
 
 
 def test_a_helper_is_canceled(headway: Shell) -> None:

@@ -1,13 +1,16 @@
 """Parses the parts of a request. Each mistake is described in one sentence, without repeating the input."""
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from headway.ledger.errors import Invalid
 from headway.ledger.text import MAX_INTEGER
 from headway.operations.operation import Operation
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 BODY_LIMIT: Final = 1024 * 1024  # bytes
 VALUES_LIMIT: Final = 30_000
@@ -76,10 +79,20 @@ def describe_mistakes(error: ValidationError) -> str:
     count = error.error_count()
     if count > LISTED_MISTAKES:
         return f"The body has {count:,} mistakes, which are too many to describe."
-    mistakes = error.errors(include_url=False, include_input=False, include_context=False)
-    listed = "; ".join(f"{format_path(mistake['loc'])}: {mistake['msg']}" for mistake in mistakes[:DESCRIBED_MISTAKES])
+    mistakes = error.errors(include_url=False, include_input=False)
+    listed = "; ".join(map(describe_mistake, mistakes[:DESCRIBED_MISTAKES]))
     more = f" (and {count - DESCRIBED_MISTAKES} more)" if count > DESCRIBED_MISTAKES else ""
     return f"{listed}{more}"
+
+
+def describe_mistake(mistake: "ErrorDetails") -> str:
+    """Describe one mistake. A value that selects no kind of object is described by the kinds that there are."""
+    path = format_path(mistake["loc"])
+    if mistake["type"] != "union_tag_invalid":
+        return f"{path}: {mistake['msg']}"
+    context = mistake["ctx"]
+    member, kinds = context["discriminator"].strip("'"), context["expected_tags"].replace("'", "")
+    return f"{path}.{member}: must be one of {kinds}"
 
 
 def format_path(path: tuple[str | int, ...]) -> str:

@@ -144,8 +144,9 @@ def measure_character(character: str) -> int:
 
 def print_fields(document: dict[str, Any]) -> None:
     """Print one line per field that has a value. Fields ending in `_at` are printed as local times."""
-    for name, raw in document.items():
-        value = format_time(raw * 1000) if name.endswith("_at") else raw
-        if value not in (None, "", [], {}):
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(f"{name:<14} {to_one_line(text)}")
+    values = {name: format_time(raw * 1000) if name.endswith("_at") else raw for name, raw in document.items()}
+    shown = {name: value for name, value in values.items() if value not in (None, "", [], {})}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        click.echo(f"{name:<{width}} {to_one_line(text)}")

@@ -37,6 +37,8 @@ HEADINGS: Final[dict[RequestKind | None, tuple[str, ...]]] = {
     "question": ("id", "state", "role", "question"),
 }
 
+FOR_PROGRAMS: Final = ("call_id", "digest")  # in the JSON document only
+
 
 def build_group(name: str, kind: RequestKind | None, **options: Any) -> click.Group:
     """Build a group of commands about the requests of a kind, or about all."""
@@ -95,7 +97,8 @@ def add_show(group: click.Group, kind: RequestKind | None) -> None:
         """Show everything about a request: the call or the question, who asks, why, and what was decided."""
         with invocation.open_ledger() as ledger:
             document = describe(ledger.read(inbox_actions.get, request_id, kind), kind)
-        invocation.answer({name_member(kind): document}, lambda: print_fields(document))
+        shown = {name: value for name, value in document.items() if name not in FOR_PROGRAMS}
+        invocation.answer({name_member(kind): document}, lambda: print_fields(shown))
 
 
 def add_approve(group: click.Group, kind: RequestKind | None) -> None:
