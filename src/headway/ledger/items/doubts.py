@@ -400,7 +400,8 @@ def repeats_request(item: str, content: str) -> bool:
     has_request = own_words.count(" ") >= 3 and own_words in words
     is_premise = words in (own_words.partition(":")[0], own_words.partition(":")[0].removeprefix("the ")) and ":" in own_words
     noun, given = find_description(own_words)
-    is_given = f" {words} " in f" {given} " and not CHOOSING.search(f"{noun} {given}")
+    may_be_given = CHOOSING.search(f"{noun} {given}") or (NUMBER.fullmatch(words) and wants_calculation(item))
+    is_given = f" {words} " in f" {given} " and not may_be_given
     is_sentence = bool(noun) and f" {noun} of {given} is " in f" {words} "
     is_description = words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} "
     return has_request or is_premise or is_given or is_sentence or is_description
