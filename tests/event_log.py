@@ -7,15 +7,16 @@ from typing import Any
 
 import jsonschema_rs
 
-from headway.agents.instructions.roles import Roles
-from headway.surfaces.http.app import list_routes
-from headway.surfaces.http.event_schemas import list_events
-from headway.surfaces.http.openapi import build_openapi
-
 
 @cache
 def build_validators() -> dict[str, jsonschema_rs.Validator]:
     """Return a validator for the data of each kind, which accepts no other members than the declared ones."""
+    # Many tests write no events, and the web stack takes a second to load.
+    from headway.agents.instructions.roles import Roles  # noqa: PLC0415
+    from headway.surfaces.http.app import list_routes  # noqa: PLC0415
+    from headway.surfaces.http.event_schemas import list_events  # noqa: PLC0415
+    from headway.surfaces.http.openapi import build_openapi  # noqa: PLC0415
+
     components = close(build_openapi(list_routes(), Roles().by_name)["components"])
     return {
         event.kind: jsonschema_rs.Draft202012Validator(

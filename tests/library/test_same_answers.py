@@ -125,6 +125,7 @@ REFUSED_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("ask", ("",), {}),
     ("ask", (" ",), {"conversation": "key"}),
     ("ask", ("a" * 200_001,), {}),
+    ("ask", ("a" * 1_048_577,), {}),
     ("ask", ("\ud800",), {}),
     ("ask", ("a",), {"mode": "nonsense"}),
     ("ask", ("a",), {"mode": "nonsense", "conversation": "key"}),
