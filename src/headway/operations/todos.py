@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType
 from headway.actions.todos import claims, proof, todo_checks, todo_lists, todos
 from headway.actions.todos.claims import DEFAULT_LEASE_S, MAX_LEASE_S
 from headway.actions.todos.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, NO_OVERRIDE, POSITIONED_LIMIT
-from headway.agents.tools.arguments import TodoFieldArguments, TodoFieldFilters
+from headway.agents.tools.arguments import OVERDUE, TodoFieldArguments, TodoFieldFilters
 from headway.ledger import todo as ledger
 from headway.ledger.check import Author, Proof
 from headway.ledger.check import Check as LedgerCheck
@@ -254,7 +254,7 @@ class TodoFilter(TodoFieldFilters, QueryModel):
     proof: Proof | None = None
     overdue: Annotated[
         bool,
-        Field(strict=True, description="only open todos whose `due` has passed"),
+        Field(strict=True, description=OVERDUE),
         BeforeValidator(lambda value: parse_boolean({"1": "true", "0": "false"}.get(value, value))),
         WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 1}]}),
     ] = False

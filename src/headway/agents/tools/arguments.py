@@ -62,6 +62,7 @@ TIME_SCHEMA: Final = {
     "anyOf": [{"type": "integer", "minimum": 1, "maximum": LATEST_SECOND}, {"type": "string", "format": "iso-time"}],
     "description": "an ISO date or time (UTC), or epoch seconds",
 }
+OVERDUE: Final = "only open todos whose `due` has passed"
 Time = Annotated[int | float | str, WithJsonSchema(TIME_SCHEMA)]
 
 
@@ -84,7 +85,7 @@ class TodoFieldFilters(BaseModel):
     priority: Priority | None = None
     label: Annotated[list[Label], Field(max_length=LABELS_LIMIT, description="all of them")] = []
     due_before: Time | None = None
-    overdue: Annotated[bool, Field(description="only open todos whose `due` has passed")] = False
+    overdue: Annotated[bool, Field(description=OVERDUE)] = False
 
     def choose(self, selection: Selection, now: int) -> Selection:
         """Narrow a selection."""
@@ -96,7 +97,7 @@ class ViewFieldFilters(BaseModel):
 
     priority: Priority | None = None
     label: Label | None = None
-    overdue: Annotated[bool | None, Field(description="Only open todos whose `due` has passed")] = None
+    overdue: Annotated[bool | None, Field(description=OVERDUE)] = None
 
 
 class AnyArguments(Arguments):
