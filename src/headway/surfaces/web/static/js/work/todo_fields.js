@@ -36,7 +36,7 @@ export function FieldMarks({ todo }) {
 
 function Due({ todo, change }) {
   const day = todo.due == null ? "" : new Date(todo.due * 1000).toISOString().slice(0, 10);
-  return html`<label class="due-field">
+  return html`<label class="meta-field">
     <span class=${isOverdue(todo) ? "due late" : "faint"}>${isOverdue(todo) ? "Overdue" : "Due"}</span>
     <input
       type="date"
@@ -56,7 +56,7 @@ function Labels({ labels, change }) {
     field.current.value = "";
     if (label && !labels.includes(label)) change({ labels: [...labels, label] });
   };
-  return html`<span class="labels">
+  return html`<span class="meta-field">
     ${labels.map(
       (label) => html`<span key=${label} class="label" dir="auto">
         ${label}
