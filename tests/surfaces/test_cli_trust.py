@@ -246,6 +246,12 @@ def test_a_change_is_asked_about_again(clone: Shell) -> None:
     assert clone("todo", "list").code == 0
 
 
+def test_trust_after_a_change_says_how_not_to_be_asked_again(clone: Shell) -> None:
+    assert "HEADWAY_HOME" not in clone("trust", "--yes").err
+    write_tool(clone.folder, "pwned")
+    assert clone("trust", "--yes").err.endswith(f"export HEADWAY_HOME={clone.folder / '.headway'}\n")
+
+
 def test_hostile_names_do_not_reach_the_terminal(headway: Shell) -> None:
     (headway.folder / ".headway" / "tools").mkdir(parents=True)
     (headway.folder / ".headway" / "tools" / "a\x1b[2J\n.py").touch()

@@ -1,6 +1,7 @@
 """`headway settings`, `trust` and `completion`: the settings in force, the files that may be used, and completion in a shell."""
 
 import os
+import shlex
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation,
 from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_table
 from headway.surfaces.cli.trust_question import confirm_trust, is_person_present
-from headway.trust import Inspection
+from headway.trust import HOME, Inspection
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -68,6 +69,9 @@ def agree(invocation: Invocation, folder: str, *, yes: bool) -> None:
         confirm_trust(inspection)
     trusted_folders.record_trust(inspection)
     answer(invocation, folder, "Trusted")
+    if any(change.startswith(HOME) for change in inspection.list_changes()):
+        home = shlex.quote(os.path.join(inspection.folder, HOME))
+        click.echo(f"If you change these files often, name the home, which counts as trust: export HEADWAY_HOME={home}", err=True)
 
 
 def answer(invocation: Invocation, folder: str, outcome: str) -> None:
