@@ -11,6 +11,7 @@ from headway.actions.todos import conversations
 from tests.agents.real_mcp_servers import find_process, use
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, Script, calls, text
+from tests.running_turns import run_turn
 
 DONE = text("Done.")
 KEY = "k3y-of-the-plain-server"
@@ -48,7 +49,7 @@ def test_a_server_that_hangs_is_given_up_and_replaced(sqlite_url: str, tmp_path:
         first = await talk.begin("Write.")
         await talk.until(lambda: list_calls(tmp_path) == ["write"])
         other = talk.database.write(lambda tx: conversations.add_conversation(tx, talk.tenant_id)).id
-        assert (await talk.headway.run_turn(talk.tenant_id, other, "Hello."))["outcome"] == "answered"
+        assert (await run_turn(talk.headway, talk.tenant_id, other, "Hello."))["outcome"] == "answered"
         assert not first.done(), "the other turn did not wait"
         await talk.until(lambda: list_states(talk)[0] == "unknown")
         (tmp_path / "go").touch()  # so that it ends with its input, which spares the test the seconds until it is killed

@@ -23,6 +23,7 @@ from headway.ledger.run import TurnMode
 from headway.testing import temporary_headway
 from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
 from tests.model_server import text
+from tests.running_turns import run_turn
 
 PATIENCE_S = 60
 OTHER_WORDS = "Lorem ipsum: 3 items (dolor) sit amet."
@@ -74,7 +75,7 @@ def test_a_turn_takes_the_same_course_in_other_words(tmp_path: Path, mode: TurnM
         async with temporary_headway(home, model) as headway:
             tenant = await headway.database.write(local_tenant.ensure_local)
             conversation = await headway.database.of(tenant.id).write(lambda tx: conversations.add_conversation(tx, tenant.id))
-            turn = await headway.run_turn(tenant.id, conversation.id, REQUEST, mode)
+            turn = await run_turn(headway, tenant.id, conversation.id, REQUEST, mode)
             messages = await headway.database.of(tenant.id).read(
                 lambda tx: turns.list_messages(tx, tenant.id, conversation.id, 100)
             )

@@ -15,7 +15,7 @@ from headway import settings
 from headway.agents.instructions import role_files
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.programs import shell
-from headway.agents.tools.programs.sandbox import probe
+from headway.agents.tools.programs.sandbox import find_fault, probe
 from headway.ledger.errors import Conflict, Invalid, SettingsError
 from headway.ledger.limits import MEBIBYTE, Sandbox
 from tests.agents.agent_harness import Agent
@@ -346,7 +346,7 @@ def fake_bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 @pytest.mark.usefixtures("fake_bwrap")
 def test_a_sandbox_that_does_not_work_is_not_used_and_the_reason_is_given(workspace: Path, tmp_path: Path) -> None:
     fault = "bubblewrap does not work here: bwrap: setting up uid map: Permission denied"
-    assert shell.describe_sandbox(Sandbox()) == f"none ({fault})"
+    assert find_fault(Sandbox()) == fault
     (tmp_path / "outside").write_text("visible")
     assert shell.run(["cat", f"{tmp_path}/outside"], str(workspace), Sandbox("auto")).output == "visible"
 

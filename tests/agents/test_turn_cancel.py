@@ -9,6 +9,7 @@ from headway.actions.engine import run_ends
 from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.model_server import Reply, Request, calls, error, pause_midway, text
+from tests.running_turns import run_turn
 
 pytestmark = pytest.mark.usefixtures("dispatch")
 
@@ -73,7 +74,7 @@ def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_ur
 
 def test_a_waiting_caller_learns_that_the_turn_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
     async def scenario() -> dict[str, object]:
-        turn_task = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
+        turn_task = asyncio.create_task(run_turn(talk.headway, talk.tenant_id, talk.conversation_id, "Hello!"))
         await talk.wait_for_requests(1)
         (row,) = talk.database.read(lambda tx: tx.all("SELECT id FROM turns"))
         talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, row[0]))

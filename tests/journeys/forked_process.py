@@ -183,6 +183,7 @@ async def run_headway(plan: ProcessPlan) -> None:
 async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
     from headway.actions.turns import steering  # noqa: PLC0415
     from tests.journeys.turn_model import MESSAGE, REQUEST  # noqa: PLC0415
+    from tests.running_turns import run_turn  # noqa: PLC0415
 
     def begin(tx: Any) -> Any:
         """Begin the turn with a message that its agent has not read."""
@@ -192,7 +193,7 @@ async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
 
     run = next((run for run in found["runs"] if run["role"] == "index"), None)
     if run is None and plan.request:
-        await headway.run_turn(plan.tenant_id, plan.conversation_id, plan.request)
+        await run_turn(headway, plan.tenant_id, plan.conversation_id, plan.request)
     elif run is None:  # the caller never got an answer, so it asks again
         job = await headway.database.of(plan.tenant_id).write(begin)
         headway.engine.take(job)

@@ -16,7 +16,7 @@ from headway.actions.goals import goals, views
 from headway.actions.installation import tenants
 from headway.actions.runs import inbox, jobs, runs, sub_goals
 from headway.actions.runs.inbox import ApprovalDecision
-from headway.actions.todos import claims, conversations, finding, proof, todo_checks, todo_lists, todos, verification
+from headway.actions.todos import claims, conversations, finding, proof, todo_checks, todo_lists, todos
 from headway.actions.turns import memory, plan, turns
 from headway.actions.turns import views as view_turn
 from headway.actions.turns.memory import MemoryChange, NewMemory
@@ -126,7 +126,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "memory.remove_note": lambda desk, ids: desk.write(memory.remove_note, ids.memory),
     "proof.get_checked": lambda desk, ids: desk.read(proof.get_checked, ids.todo),
     "proof.verify": lambda desk, ids: desk.write(proof.verify, ids.todo),
-    "verification.verify_and_notify": lambda desk, ids: desk.write(verification.verify_and_notify, ids.todo),
+    "todo_checks.verify_and_notify": lambda desk, ids: desk.write(todo_checks.verify_and_notify, ids.todo),
     "todo_checks.set_checks": lambda desk, ids: desk.write(todo_checks.set_checks, ids.todo, Change(), [], "person"),
     "goals.get_goal": lambda desk, ids: desk.read(goals.get_goal, ids.goal),
     "goals.get_locked_goal": lambda desk, ids: desk.write(goals.get_locked_goal, ids.goal),
@@ -244,7 +244,6 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 finding,
                 todo_checks,
                 todo_lists,
-                verification,
                 dead_letters,
                 todos,
                 views,

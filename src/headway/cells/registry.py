@@ -16,6 +16,7 @@ from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.storage.migrate import check_database
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction, Work
 
 Report = Callable[[str], None]  # shows a line about the progress
@@ -172,7 +173,7 @@ def compare_placements(directory: Directory) -> PlacementReport:
 
 
 def read_tenant_names(_cell: Cell, database: DirectDatabase) -> list[str]:
-    return [tenant.name for tenant in database.read(tenants.list_all_tenants) if tenant.name != LOCAL_TENANT]
+    return [tenant.name for tenant in database.read(tenant_store.list_all_tenants) if tenant.name != LOCAL_TENANT]
 
 
 def repair_placements(directory: Directory) -> list[str]:
@@ -216,7 +217,7 @@ def read_status(_cell: Cell, database: DirectDatabase) -> CellStatus:
         due, running = jobs.count_all(tx)
         return CellStatus(
             check_database(tx),
-            sum(tenant.name != LOCAL_TENANT for tenant in tenants.list_all_tenants(tx)),
+            sum(tenant.name != LOCAL_TENANT for tenant in tenant_store.list_all_tenants(tx)),
             jobs.count_live_workers(tx),
             due,
             running,
@@ -299,8 +300,8 @@ def list_tenants(settings: Settings) -> TenantList:
     """List the tenants of all cells."""
     with open_with_directory(settings) as (directory, database):
         if directory and membership.is_directory(directory.cells):
-            return combine_lists(directory.visit(lambda _, member: member.read(tenants.list_all_tenants)), directory)
-        return TenantList([PlacedTenant(row.name, row, "") for row in database.read(tenants.list_all_tenants)], [])
+            return combine_lists(directory.visit(lambda _, member: member.read(tenant_store.list_all_tenants)), directory)
+        return TenantList([PlacedTenant(row.name, row, "") for row in database.read(tenant_store.list_all_tenants)], [])
 
 
 def combine_lists(visits: list[Visit[list[Tenant]]], directory: Directory) -> TenantList:

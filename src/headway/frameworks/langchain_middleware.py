@@ -14,7 +14,7 @@ from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Result
 from headway.extras import describe_remedy
-from headway.frameworks.blocking import run_blocking
+from headway.frameworks.langchain import run_blocking
 from headway.ledger.items.request_items import refers_back
 from headway.ledger.items.work import MadeCall
 from headway.ledger.todo import Todo

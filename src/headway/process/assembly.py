@@ -34,7 +34,7 @@ from headway.process.host import Host
 from headway.settings import SettingArguments, Settings, load_arguments
 from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
-from headway.storage.transaction import Transaction, Work, within_tenant
+from headway.storage.transaction import Transaction, Work
 from headway.values.turns import TurnReport
 
 if TYPE_CHECKING:
@@ -270,18 +270,6 @@ class Headway(Host, Client):
         models, tier = self.runtime.models, self.roles.find(request.role).tier
         with suppress(SettingsError):  # the model cannot be built; the turn fails with the reason
             check_readable(models.names[tier], models.find(tier), request.attachments)
-
-    async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
-        """Answer a message in a conversation and return the ended turn."""
-        await self.agents_ready()
-
-        def begin(tx: Transaction) -> Job:
-            return self.begin_turn(tx, tenant_id, conversation_id, content, mode)
-
-        job = await self.run_to_end(within_tenant(tenant_id, begin))
-        return await self.database.of(tenant_id).read(
-            lambda tx: turns.show_turn(tx, tenant_id, turns.get_turn_id(job), self.settings.limits)
-        )
 
     async def start_job(self, begin: Work[Job]) -> Job:
         """Create a job and hand it to the engine. `begin` enters the tenant."""

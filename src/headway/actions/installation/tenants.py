@@ -67,10 +67,6 @@ def get_tenant(tx: Transaction, tenant_id: int) -> Tenant:
     return tenant
 
 
-def list_all_tenants(tx: Transaction) -> list[Tenant]:
-    return tenant_store.list_all_tenants(tx)
-
-
 def list_tenants(tx: Transaction, budget: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
     """List a page of all tenants with what each uses, oldest first. Only those who run the installation may see it."""
     (after,) = CURSORS.decode(cursor)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 from pydantic import Field
 
 from headway.actions.installation import halts
-from headway.actions.todos import proof, todos, verification
+from headway.actions.todos import proof, todo_checks, todos
 from headway.agents.checks.rulings import NO_SANDBOX_REASON, CheckCaller, describe_refusal, rule_on_checks
 from headway.agents.checks.runner import OPINION_STANDS, CheckRunner, CheckSubject, has_command
 from headway.agents.tools.arguments import Arguments, TodoNumber
@@ -163,7 +163,7 @@ async def verify_todos(runner: CheckRunner, execution: Execution, arguments: Ver
     skipped: list[dict[str, Any]] = []
     for todo_id in ids:
         try:
-            work = partial(verification.verify_and_notify, tenant_id=tenant_id, todo_id=todo_id)
+            work = partial(todo_checks.verify_and_notify, tenant_id=tenant_id, todo_id=todo_id)
             receipt = await prover.write(execution.database.write, work)
         except (StorageError, Halted):
             raise

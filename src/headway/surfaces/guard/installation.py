@@ -1,16 +1,17 @@
 """Installs the guard into the settings of an assistant, and removes it again. Other entries stay as they are."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from headway import trust
 from headway.ledger.errors import BadDocument, NameTaken
 from headway.ledger.guard import CLIENT_TITLES
-from headway.surfaces.guard import originals
-from headway.surfaces.guard.originals import Original
 from headway.surfaces.mcp import installation
 from headway.surfaces.mcp.installation import EditedFile, find_xdg_folder
 
@@ -44,6 +45,38 @@ class GuardedClient(NamedTuple):
     @property
     def title(self) -> str:
         return CLIENT_TITLES[self.name]
+
+
+class Original(NamedTuple):
+    """The text of a client's file around the installation, so that the removal leaves the file byte for byte as it was."""
+
+    before: str | None  # None: there was no file
+    after: str  # what the installation wrote
+
+
+def find_original_record(file: Path) -> Path:
+    """Return where the original of a file is kept: among the user's own state, not in the project."""
+    name = sha256(os.fsencode(file.resolve())).hexdigest()
+    return Path(trust.find_state_folder()).parent / "guard" / f"{name}.json"
+
+
+def keep_original(file: Path, original: Original) -> None:
+    record = find_original_record(file)
+    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    record.touch(mode=0o600)
+    record.write_text(json.dumps(original._asdict()), encoding="utf-8")
+
+
+def find_original(file: Path) -> Original | None:
+    try:
+        document = json.loads(find_original_record(file).read_text(encoding="utf-8"))
+        return Original(document["before"], str(document["after"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def forget_original(file: Path) -> None:
+    find_original_record(file).unlink(missing_ok=True)
 
 
 def build_groups(command: str, events: Mapping[str, str], stops: tuple[str, ...], second: int = 1) -> list[Hook]:
@@ -181,7 +214,7 @@ class GuardFile(NamedTuple):
             hooks[event] = [*hooks.get(event, []), entry]
         variables = {**self.read_section(expected, "env"), **self.list_missing_variables(expected)}
         new_text = self.add_entries(text if text.strip() else self.client.new_file)
-        originals.keep(self.path, Original(text if self.path.exists() else None, new_text))
+        keep_original(self.path, Original(text if self.path.exists() else None, new_text))
         file.replace(new_text, {**expected, "hooks": hooks, **({"env": variables} if variables else {})})
         return True
 
@@ -196,14 +229,14 @@ class GuardFile(NamedTuple):
             return False
         if not self.list_installed(file.parse(text)):
             return False
-        original = originals.find(self.path)
+        original = find_original(self.path)
         if original is None or original.after != text:
             self.remove_entries(file, text, original)
         elif original.before is None:
             self.path.unlink()
         else:
             file.write(original.before)
-        originals.forget(self.path)
+        forget_original(self.path)
         return True
 
     def remove_entries(self, file: EditedFile, text: str, original: Original | None) -> None:

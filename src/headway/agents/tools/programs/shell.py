@@ -84,11 +84,6 @@ def check_sandbox(sandbox: Sandbox) -> None:
         raise Invalid(f"Programs cannot be run here: HEADWAY_SANDBOX is required, but {fault}.")
 
 
-def describe_sandbox(sandbox: Sandbox) -> str:
-    """Describe in a few words what confines programs here, for a record of a run."""
-    return f"none ({fault})" if (fault := bubblewrap.find_fault(sandbox)) else "bubblewrap"
-
-
 def resolve_program(name: str, allowed_programs: Sequence[str], sandbox: Sandbox) -> str:
     """Return the path of an allowlisted program. A name with a slash is always rejected."""
     if name not in allowed_programs or os.sep in name:
