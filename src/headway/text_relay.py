@@ -32,7 +32,7 @@ class Notification(NamedTuple):
 
 
 class ReaderNotice(NamedTuple):
-    """What the readers of one process have begun to follow, or still follow, and what they no longer follow."""
+    """The conversations that the readers of one process begin to follow, still follow, or no longer follow."""
 
     channel: str
     follows: Sequence[ReaderKey]

@@ -45,7 +45,7 @@ class TrustRecord(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What a folder contains that needs trust, and what the user agreed to before."""
+    """The contents of a folder that need trust, and what the user agreed to before."""
 
     folder: str
     env: EnvFile | None = None

@@ -57,7 +57,7 @@ class RunGoalChecks(NamedTuple):
 
     @property
     def opinions(self) -> int:
-        """How many times a model is asked."""
+        """The number of requests to a model."""
         return sum(check["kind"] == "judge" for check in self.subject.checks)
 
 

@@ -35,7 +35,7 @@ ReportTable = Callable[[str, int], None]  # shows how many rows of a table were 
 
 
 class Clocks(NamedTuple):
-    """What times that the source has stored by its steady clock become in the target."""
+    """Converts times that the source has stored by its steady clock to the target's."""
 
     shift: int  # added to each
     now: int  # by the target's steady clock

@@ -12,7 +12,7 @@ TENANTS_PER_QUERY: Final = 500  # databases limit the parameters of a statement
 
 
 class Departure(NamedTuple):
-    """Where a tenant is now."""
+    """The cell that a tenant has moved to."""
 
     cell: str
     location: str  # the public address of that cell; empty: unknown

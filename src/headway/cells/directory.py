@@ -21,7 +21,7 @@ CellWork = Callable[[Cell, DirectDatabase], T]
 
 
 class Visit(NamedTuple, Generic[T]):
-    """What work in one cell returned, or why it failed."""
+    """The outcome of work in one cell: its result, or why it failed."""
 
     cell: Cell
     value: T | None
@@ -129,7 +129,7 @@ def open_postgres(subject: str, url: str, settings: Settings) -> DirectDatabase:
 
 
 class CellOfTenant(NamedTuple):
-    """Where a tenant is, and the settings of a process there."""
+    """The cell that has a tenant, and the settings of a process there."""
 
     cell: Cell
     settings: Settings

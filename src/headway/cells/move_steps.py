@@ -248,7 +248,7 @@ class Overtaken(Exception):
 
 
 def record_placement(tx: Transaction, move: Move, is_due: Callable[[], bool]) -> None:
-    """Store in the directory where the tenant is. `is_due` is asked while the row is locked: if it says no, raises Overtaken."""
+    """Store where the tenant is. Calls `is_due` while holding the row's lock, and raises Overtaken if it returns False."""
     rows.put_placement(tx, move.tenant_name, move.target)
     if not is_due():
         raise Overtaken

@@ -36,7 +36,7 @@ Conversations = list[tuple[str, int]]  # (UUID, id), which name the task files
 
 
 class CellFiles(NamedTuple):
-    """Where a cell keeps the files of its tenants, as this machine sees it."""
+    """The folders in which a cell keeps the files of its tenants, as this machine sees them."""
 
     home: str
     workspace: str

@@ -143,7 +143,7 @@ def teach(directory: Directory, known: list[Cell]) -> list[str]:
 
 
 class PlacementReport(NamedTuple):
-    """How the directory and the tenants in the cells differ."""
+    """The differences between the directory and the tenants in the cells."""
 
     unplaced: dict[str, list[str]]  # cell → tenants that it has, and that the directory does not know or places elsewhere
     doubled: list[str]  # tenants that two cells have: being moved, or created twice

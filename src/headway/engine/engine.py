@@ -43,7 +43,7 @@ INTERRUPTED_ERROR = "The process that ran this job was interrupted."
 
 
 class Dispatch(Protocol):
-    """How a process finds the jobs that it claims."""
+    """The way in which a process finds the jobs that it claims."""
 
     @property
     def steps(self) -> Sequence[Callable[[], Awaitable[None]]]:
@@ -106,7 +106,7 @@ class Engine:
 
     @property
     def running(self) -> Counter[int]:
-        """How many jobs run in this process, by tenant."""
+        """The number of jobs that run in this process, by tenant."""
         return self.runner.running
 
     def nudge(self) -> None:

@@ -24,7 +24,7 @@ from headway.storage.transaction import Transaction
 class DueJob(NamedTuple):
     job_id: str
     delay_ms: int  # from now; 0 if the job is due
-    key: str  # the same for the same move of the same job: a job announced twice with one key may be delivered once
+    key: str  # announcements with the same key may be merged into one delivery
 
 
 class NotNow(Exception):

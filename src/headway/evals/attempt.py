@@ -170,7 +170,7 @@ RULE_LINE: Final = re.compile(rf"{re.escape(POLICY_FILE_NAME)}, line (\d{{1,9}})
 
 
 class Workbench(NamedTuple):
-    """What the attempts of a run share."""
+    """Resources that the attempts of a run share."""
 
     suite: Suite
     settings: Settings  # the operator's
@@ -181,7 +181,7 @@ class Workbench(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How a turn or a goal ended."""
+    """The end of a turn or a goal."""
 
     end: str
     problem: str = ""  # what an outcome alone does not say

@@ -36,7 +36,7 @@ WORDS: Final = re.compile(r"[a-z0-9]{1,30}")
 
 
 class TurnRecord(NamedTuple):
-    """What a case is made of."""
+    """The material of a case."""
 
     turn: dict[str, Any]
     role: str

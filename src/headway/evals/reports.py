@@ -15,7 +15,7 @@ HALT_POLL_S = 1.0
 
 
 class Pacing(NamedTuple):
-    """How a run proceeds."""
+    """The progress of a run."""
 
     parallel: int = 4
     budget_usd: float = 5.0

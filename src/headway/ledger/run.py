@@ -60,7 +60,7 @@ class Run(NamedTuple):
 
 
 class RunEnd(NamedTuple):
-    """How a run ends. A turn shows the answer and the outcome, a goal and a parent agent receive the rest."""
+    """The end of a run. A turn shows the answer and the outcome, a goal and a parent agent receive the rest."""
 
     status: RunStatus
     answer: str = ""

@@ -147,7 +147,7 @@ class AuditFilter(NamedTuple):
 
 
 class Quotas(NamedTuple):
-    """The most that one tenant may use of what all tenants share."""
+    """Limits of what one tenant may use: turns, jobs, streams, storage and webhooks."""
 
     turns: int = 1_000  # turns that have not ended
     jobs: int = 256  # jobs that one process runs at once; more of them wait

@@ -149,7 +149,7 @@ class Outbox(NamedTuple):
 
 
 class DeliveryProgress(NamedTuple):
-    """How far the delivery of an outbox has come."""
+    """The progress of the delivery of an outbox."""
 
     sent_to: int
     attempts: list[DeliveryAttempt]

@@ -33,7 +33,7 @@ class Client(ABC):
     @property
     @abstractmethod
     def transport(self) -> RequestTransport:
-        """Where the requests go."""
+        """The transport that carries the requests."""
 
     @cached_property
     def todos(self) -> "Todos":
@@ -205,5 +205,5 @@ class DoorClient(Client):
 
     @property
     def transport(self) -> RequestTransport:
-        """Where the requests go."""
+        """The transport that carries the requests."""
         return self._transport

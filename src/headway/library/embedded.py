@@ -70,7 +70,7 @@ class RunningHeadway(OperationHost, Protocol):
 
 
 def find_tenant_id(tx: Transaction, name: str) -> int:
-    """Return the id of a tenant. The local one may not exist yet: then nothing has this id."""
+    """Return the id of a tenant, or 0 if the local tenant does not exist yet; no row has that id."""
     tenant = local_tenant.find_local(tx) if name == LOCAL_TENANT else tenants.get_by_name(tx, name)
     return tenant.id if tenant else 0
 

@@ -131,7 +131,7 @@ def is_certain(error: HeadwayError) -> bool:
     return not isinstance(error, CommitUncertain | ServerFailed)
 
 
-# HTTP exchanges with a server. A request is sent again if that cannot have it done twice.
+# HTTP requests to a server. A failed request is retried only if repeating it is safe.
 
 
 FIRST_DELAY_S: Final = 0.2
@@ -402,7 +402,7 @@ class RemoteHeadway(Client):
 
     @property
     def transport(self) -> RequestTransport:
-        """Where the requests go: to the server."""
+        """The transport that carries the requests to the server."""
         return self._transport
 
     def __repr__(self) -> str:

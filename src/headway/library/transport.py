@@ -42,7 +42,7 @@ class RequestTransport(Protocol):
         body: Mapping[str, Any] | None = None,
         is_slow: bool = False,
     ) -> Document:
-        """Send a request and return the answer; empty if there is none. One that runs checks is slow."""
+        """Send a request and return its answer, or {} without one. `is_slow` allows minutes, for requests that run checks."""
         ...
 
     async def download(self, route: str, *path: int | str, query: Mapping[str, Any] | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""What an operation is: a function over one transaction, with its route, its parameters and its answer."""
+"""Operations: functions over one transaction, each with its route, its parameters and its answer."""
 
 import inspect
 import re

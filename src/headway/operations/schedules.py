@@ -70,7 +70,7 @@ class NewSchedule(StrictModel):
 
 
 class ScheduleChanges(StrictModel):
-    """What is omitted stays as it is. `cron` replaces `every_s`, and the other way round; so do `goal`, `message` and `tool`."""
+    """Omitted fields stay as they are. `cron` replaces `every_s`, and the other way round; so do `goal`, `message` and `tool`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"cron": "30 7 * * 1-5"}, {"paused": True}]})
 

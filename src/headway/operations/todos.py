@@ -50,7 +50,7 @@ Folder = Annotated[
 
 
 class NewCheck(StrictModel):
-    """What every kind of check has. A check that an answer contains can be sent back as it is."""
+    """The fields of every kind of check. A check that an answer contains can be sent back as it is."""
 
     by: Annotated[Author | None, Field(description="Who wrote it. Ignored in requests: the caller is the author")] = None
 
@@ -236,7 +236,7 @@ class Heartbeat(StrictModel):
 
 
 class TodoFilter(TodoFieldFilters, QueryModel):
-    """What selects todos, beside their status."""
+    """Filters for todos, beside their status."""
 
     lists: ClassVar = frozenset(option.name for option in FILTERS if option.is_list)
 

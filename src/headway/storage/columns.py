@@ -13,7 +13,7 @@ Conversions = list[tuple[int, Callable[[Any], Any]]]  # by the place in a row
 
 
 class Column(NamedTuple):
-    """How a field is stored, if not as it is in a column of its name."""
+    """The column of a field that is not stored as it is under its name."""
 
     name: str = ""  # of the column, if it has another one
     sql: str = ""  # computes the field when it is read; no column stores it

@@ -64,7 +64,7 @@ class Transaction(Protocol):
 
     @property
     def drift(self) -> int:
-        """How many milliseconds the steady clock is ahead of `now`. Leases and delays are stored by the steady clock."""
+        """The milliseconds by which the steady clock is ahead of `now`. Leases and delays are stored by the steady clock."""
         ...
 
     @property
@@ -149,7 +149,7 @@ DriftReader = Callable[[Transaction], int]  # reads how far the steady clock is 
 
 
 class AgentRights(NamedTuple):
-    """What the agent that makes the changes may do."""
+    """The rights of the agent that makes the changes."""
 
     find_drop_refusal: Callable[[], str]  # why it may not drop work that has checks of its own; empty if it may
 

@@ -186,7 +186,7 @@ class TurnEventTranslator:
         return bool(self.missing_calls)
 
     def is_known(self, turn_event: TurnEvent) -> bool:
-        """Whether the client has this. It has everything before the last of its calls."""
+        """Whether the client already received this event. It received everything up to its last known call."""
         is_earlier = bool(self.missing_calls)
         match turn_event:
             case ToolCallStarted(id) | QuestionAsked(id):

@@ -23,7 +23,7 @@ SLICE_S: Final = 10.0  # for how long a job delivers before other webhooks of th
 
 
 class Deliverer(NamedTuple):
-    """What the deliveries of a process share."""
+    """Resources that the deliveries of a process share."""
 
     database: DatabaseAccess
     sender: Sender

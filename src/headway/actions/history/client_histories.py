@@ -28,7 +28,7 @@ class ClientMessage(NamedTuple):
 
 
 class ConversationName(NamedTuple):
-    """How a client names its conversation. All empty: by its history."""
+    """The name of a conversation, as its client gives it. If all are empty, the history identifies it."""
 
     reference: str = ""  # an id or a key
     key: str = ""

@@ -42,7 +42,7 @@ TIMELINE_KINDS: Final = (
 
 
 class TimelineView(NamedTuple):
-    """What to show of a conversation: the page of past entries, the limits of its turns and the answers being written."""
+    """A conversation as it is shown: the page of past entries, the limits of its turns and the answers being written."""
 
     limits: Limits
     live_text: LiveText

@@ -1,1 +1,1 @@
-"""How work came about: forks, steps, comparisons and explanations."""
+"""Explanations of past work: forks, steps and comparisons."""

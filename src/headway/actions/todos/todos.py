@@ -384,7 +384,7 @@ def place_beside(
 
 
 def find_position(tx: Transaction, tenant_id: int, todo: Todo, neighbour: Todo, *, is_before: bool) -> int:
-    """Return a free position beside the neighbour. In another list, it is the nearest number: lists are ordered one by one."""
+    """Return a free position beside the neighbour. If the neighbour is in another list, take its number: positions are per list."""
     if (todo.conversation_id, todo.turn_id) != (neighbour.conversation_id, neighbour.turn_id):
         return neighbour.position + (0 if is_before or todo.id > neighbour.id else 1)
     todo_store.lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)

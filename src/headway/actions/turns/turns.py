@@ -256,7 +256,7 @@ def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]
 
 
 class TurnPosition(NamedTuple):
-    """Where the events of a turn are in the log."""
+    """The position of a turn's events in the log."""
 
     conversation_id: int
     after: int  # they have higher numbers

@@ -24,7 +24,7 @@ ServerStatus = Literal["ready", "starting", "down", "not_started"]
 
 
 class McpServerConfig(NamedTuple):
-    """How a server is reached: by a command that starts it, or by a URL."""
+    """A server of mcp.json: the command that starts it, or its URL."""
 
     name: str
     command: str = ""

@@ -1,1 +1,1 @@
-"""What is particular to Postgres."""
+"""The parts of storage that only Postgres needs."""

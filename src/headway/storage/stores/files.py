@@ -25,7 +25,7 @@ INSERT_VERSION = f"""INSERT INTO file_versions (tenant_id, {VERSIONS.stored}, {O
 
 
 class LastVersion(NamedTuple):
-    """What is known of the newest version of a file when another one is recorded."""
+    """The newest version of a file, as far as it is needed to record the next one."""
 
     n: int
     sha256: str

@@ -323,7 +323,7 @@ def read_clock(tx: Transaction) -> int:
 
 
 class WorkerFacts(NamedTuple):
-    """What a process says about itself."""
+    """A process that runs jobs, as it describes itself."""
 
     started_at: int = 0
     slots: int = 0  # how many jobs it runs at once

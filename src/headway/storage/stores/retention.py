@@ -22,7 +22,7 @@ Key = tuple[Any, ...]
 
 
 class Batch:
-    """What one transaction may still delete."""
+    """The rows and bytes that one transaction may still delete."""
 
     def __init__(self) -> None:
         self.rows = ROWS_PER_BATCH

@@ -290,7 +290,7 @@ def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str
 
 
 class TodoSummary(NamedTuple):
-    """What is shown of a todo where another one refers to it."""
+    """A todo as it is shown where another one refers to it."""
 
     id: int
     subject: str

@@ -1,4 +1,4 @@
-"""Where `headway` begins. A hook of an assistant takes the short way, because the assistant waits for it."""
+"""The entry point of `headway`. A hook of an assistant takes the short way, because the assistant waits for it."""
 
 import sys
 

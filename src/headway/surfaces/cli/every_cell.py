@@ -24,7 +24,7 @@ CellWork = Callable[[Cell | None, DirectDatabase], T]  # without cells, the firs
 
 
 class CellAnswer(NamedTuple, Generic[T]):
-    """What the work in one cell returned, or why it was not done."""
+    """The outcome of the work in one cell: its result, or why it was not done."""
 
     cell: str  # empty: there are no cells
     value: T | None

@@ -1,4 +1,4 @@
-"""What `doctor` checks: the database, cells, dispatch, models, the policy and the sandbox."""
+"""The checks of `doctor`: the database, cells, dispatch, models, the policy and the sandbox."""
 
 import asyncio
 import ipaddress

@@ -33,7 +33,7 @@ Item = dict[str, Any]
 
 
 class PersonPrompts:
-    """What the agents of one turn wait for. Without a keyboard, there is no person to ask."""
+    """The requests of one turn's agents to a person. Without a keyboard, there is no person to ask."""
 
     def __init__(self, headway: "Headway", tenant_id: int, view: TurnView) -> None:
         self.headway = headway

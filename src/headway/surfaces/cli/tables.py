@@ -49,7 +49,7 @@ def draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 class TableLayout(NamedTuple):
-    """How the rows of a list share the width of a terminal."""
+    """The widths of a list's columns on a terminal."""
 
     widths: list[int]  # of the aligned columns
     are_numbers: list[bool]  # aligned to the right

@@ -1,4 +1,4 @@
-"""Where an assistant works: its project, and the home that keeps the project's ledger. Imports next to nothing, for quick hooks."""
+"""The folders of an assistant: its project, and the home with the project's ledger. Imports next to nothing, for quick hooks."""
 
 import os
 from collections.abc import Mapping

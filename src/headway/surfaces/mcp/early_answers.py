@@ -83,7 +83,7 @@ Message = dict[str, Any]
 
 
 class EarlyLedger(NamedTuple):
-    """What can be done with the rows before the server is loaded. Each function returns None if only the server can do it."""
+    """Work with the rows before the server is loaded. Each function returns None if only the server can do it."""
 
     list_resources: Callable[[str | None], Message | None]
     call_tool: Callable[[str, Message], Message | None]
@@ -116,7 +116,7 @@ class EarlyAnswers:
         """Return the answers to a message: none or one. None means that the server has to answer it."""
         method = message.get("method")
         if method is None:
-            return []  # an answer, although the server has asked nothing
+            return []  # a response to a request that we never sent
         if "id" not in message:
             self.note(method, message)
             return []

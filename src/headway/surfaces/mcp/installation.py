@@ -17,7 +17,7 @@ Environment = Mapping[str, str]
 
 
 class LaunchCommand(NamedTuple):
-    """How a client starts the server. The paths are absolute: programs of a desktop have another PATH and another folder."""
+    """The command with which a client starts the server. The paths are absolute: programs of a desktop have another PATH."""
 
     program: str
     arguments: tuple[str, ...]

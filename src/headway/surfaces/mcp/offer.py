@@ -1,4 +1,4 @@
-"""What the MCP server offers: its tools, instructions, prompts and resource templates, as plain data.
+"""The offer of the MCP server: its tools, instructions, prompts and resource templates, as plain data.
 
 Clients wait about a second for a new server, so `headway mcp` answers its first requests from this data. This module must not
 import the MCP library or the model layer. `hatch_build.py` writes the descriptions of the tools.

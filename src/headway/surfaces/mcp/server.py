@@ -34,7 +34,7 @@ McpContext = ServerRequestContext[Any]
 
 
 class Transport(NamedTuple):
-    """What a transport knows about the client of a message."""
+    """The client of a message, as its transport knows it."""
 
     find_caller: Callable[[McpContext], McpCaller]
     find_offer: Callable[[McpContext], ToolOffer]

@@ -198,7 +198,7 @@ def subtract_from_now(seconds: float | None) -> int:
 
 
 class AuditOutput(NamedTuple):
-    """How entries are printed."""
+    """The form in which entries are printed."""
 
     limit: int
     follow: bool

@@ -1,1 +1,1 @@
-"""What people type."""
+"""Input from the keyboard."""

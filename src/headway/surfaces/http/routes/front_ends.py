@@ -106,7 +106,7 @@ RESUME_DOCS["responses"][200] = STREAM_ANSWER
 
 @routes.get("/ui-stream/{key}/stream", summary="Stream the turn that runs in a chat from its start", **RESUME_DOCS)
 async def resume_ui_stream(request: Request) -> Response:
-    """What `useChat` asks for with `resume`. Answers 204 if no turn runs."""
+    """The request of `useChat` with `resume`. Answers 204 if no turn runs."""
     call, key = RequestContext(request), request.path_params["key"]
     query = await call.query(front_ends.ResumeQuery)
     turn_id = await call.read(lambda tx, tenant_id: find_unfinished(tx, tenant_id, key))

@@ -232,7 +232,7 @@ Document = dict[str, Any]
 
 
 class AnswerHead(NamedTuple):
-    """What is known when a turn has begun."""
+    """A turn that has begun."""
 
     turn_id: str
     conversation_id: int

@@ -28,7 +28,7 @@ NO_REQUEST: Final = "The last message must be a user's, with text: it is the req
 
 
 class ClientRequest(NamedTuple):
-    """What a client sends: instructions, what was said before, and the new message."""
+    """A client's request: instructions, the earlier messages, and the new message."""
 
     instructions: str
     history: list[ClientMessage]

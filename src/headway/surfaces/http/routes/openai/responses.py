@@ -150,7 +150,7 @@ class ResponseEncoder:
         return build_item_id(self.kind or "message", self.head.hex_id, len(self.items))
 
     def locate_part(self) -> Document:
-        """Where a part of the output is."""
+        """Return the address of a part of the output."""
         index = {"content_index": 0} if self.kind == "message" else {"summary_index": 0}
         return {"item_id": self.item_id, "output_index": len(self.items), **index}
 
@@ -235,7 +235,7 @@ def build_part(kind: ItemKind, text: str) -> Document:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-# /v1/responses: a turn as a response. Its id is made of the turn's.
+# /v1/responses: a turn as a response. The response's id is derived from the turn's id.
 
 
 routes = HttpRoutes("/v1", "openai")
