@@ -14,6 +14,7 @@ from bench.peer import LANGCHAIN, PYDANTIC_AI, Peer
 from bench.peers.errand import REQUEST, call, milliseconds
 from headway.actions.access import local_tenant
 from headway.actions.todos import conversations
+from tests.running_turns import run_turn
 
 FEW, MANY = 10, 50
 ROUNDS = 9
@@ -72,7 +73,7 @@ class Ours:
 
     async def turns(self, conversation_ids: list[int]) -> None:
         for report in await asyncio.gather(
-            *(self.headway.run_turn(self.tenant.id, conversation_id, REQUEST) for conversation_id in conversation_ids)
+            *(run_turn(self.headway, self.tenant.id, conversation_id, REQUEST) for conversation_id in conversation_ids)
         ):
             assert report["outcome"] == "drained", report
 
