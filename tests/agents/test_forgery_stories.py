@@ -20,6 +20,7 @@ from headway.agents.instructions import guide
 from headway.agents.instructions.prompts import (
     CUT_OFF_PREFIX,
     SUMMARISER,
+    render_advice,
     render_check_in,
     render_focus,
     render_note,
@@ -29,6 +30,8 @@ from headway.agents.transcripts.history import render_stub
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.autonomy.prompts import render_task
 from headway.ledger.framing import escape_frames
+from headway.ledger.items.advice import advise_call
+from headway.ledger.items.work import collect_work
 from headway.ledger.text import to_one_line
 from tests.agents.sub_agent_harness import find_role
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, list_open_ids, open_talk
@@ -63,6 +66,7 @@ PLACES = {
     "agents/loop/step.py read_on": FIXED,
     "agents/loop/step.py apply_limit": FIXED,
     "agents/loop/calls/tool_calls.py build_results_message": "plan",
+    "agents/loop/items.py append_advice": "test_advice_cannot_forge_a_frame",
     "agents/loop/items.py open_context": "test_an_item_cannot_forge_a_frame",
     "agents/loop/gates.py apply_verdict": "queue",
     "agents/loop/gates.py ask_about_calls": FIXED,
@@ -112,6 +116,12 @@ def test_a_check_in_message_cannot_forge_a_frame() -> None:
 def test_an_item_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
         assert list_edges(render_focus(payload, [payload, payload], [payload])) == [], ascii(payload)
+
+
+def test_advice_cannot_forge_a_frame() -> None:
+    for payload in PAYLOADS:
+        advice = advise_call(f"Write the text {payload} to a.txt", collect_work(()), (), ("write_file",))
+        assert list_edges(render_advice(advice)) == [], ascii(payload)
 
 
 def test_a_sub_goal_cannot_forge_a_frame() -> None:

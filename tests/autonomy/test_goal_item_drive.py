@@ -21,8 +21,8 @@ def test_a_goal_with_a_list_is_planned_and_judged_without_a_model(sqlite_url: st
         assert [(one.status, one.divergence) for one in pursuit.sub_goals()] == [("completed", "none")] * 2
         assert [entry["by"] for entry in pursuit.journal("evaluated")] == ["effect"] * 2
         assert [request.texts[1:] for request in pursuit.server.requests] == [
-            ["Write the text wine to cellar.txt."],
-            ["Write the text flour to pantry.txt."],
+            ["Write the text wine to cellar.txt.", "Call write_file with the path cellar.txt and the content: wine"],
+            ["Write the text flour to pantry.txt.", "Call write_file with the path pantry.txt and the content: flour"],
         ], "one call for each sub-goal, about nothing else, and none to plan or to judge"
 
 

@@ -47,5 +47,6 @@ def test_an_item_that_is_done_is_not_done_again(sqlite_url: str, tmp_path: Path)
         assert read_rows(desk, "SELECT outcome FROM turns") == [("drained",)]
         assert read_rows(desk, "SELECT tool, state FROM effects") == [("write_file", "succeeded")] * 2
         whole, *rest = [request.texts[1:] for request in model.wait_for_requests(3)]
-        assert rest == [["Write the text flour to pantry.txt."]] * 2, f"the second item alone, after {whole}"
+        alone = "Write the text flour to pantry.txt.\nCall write_file with the path pantry.txt and the content: flour"
+        assert rest == [[alone]] * 2, f"the second item alone, after {whole}"
         assert model.violations == []

@@ -243,6 +243,11 @@ def render_focus(request: str, items: Sequence[str], hints: Sequence[str] = ()) 
     return "\n".join([*context, *map(escape_frames, lines), *map(escape_frames, hints)])
 
 
+def render_advice(advice: str) -> str:
+    """Render the advice which call an item needs next. It quotes the item and its files."""
+    return escape_frames(advice)
+
+
 def render_rejection(item: str, reason: str) -> str:
     explanation = format_inline(reason, 1_000)
     return f"Your answer does not complete the current item ({format_inline(item)}): {explanation} Answer it again."

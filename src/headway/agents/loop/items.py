@@ -24,7 +24,6 @@ from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.transcripts.history import find_context
 from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime_message
 from headway.ledger.errors import HeadwayError
-from headway.ledger.framing import escape_frames
 from headway.ledger.items.advice import advise_call, correct_path, list_results, states_content
 from headway.ledger.items.doubts import CALCULATE_FIRST, find_doubts, find_item, is_calculation_for, judge_item, wants_calculation
 from headway.ledger.items.request_items import (
@@ -173,13 +172,13 @@ def advise(step: Step, texts: Sequence[str]) -> str:
     offered = choose_tools(step, texts) or tools
     if len(texts) != 1 or has_programs(step) or "list_files" in offered:
         return ""
-    return escape_frames(advise_call(texts[0], load_work(step), list(list_calls(step, step.entries)), offered))
+    return advise_call(texts[0], load_work(step), list(list_calls(step, step.entries)), offered)
 
 
 def append_advice(step: Step) -> None:
     """Say it again after results, because a small model continues from the last text it has seen."""
     if advice := advise(step, list_texts(step)):
-        step.append(build_runtime_message(advice))
+        step.append(build_runtime_message(prompts.render_advice(advice)))
 
 
 def collect_hints(step: Step, item: str) -> list[str]:
