@@ -43,18 +43,6 @@ def test_there_is_a_next_page_if_one_more_row_was_found_than_asked_for() -> None
 
 
 @each_row(
-    ("codec", "cursor", "keys"),
-    [
-        (NUMBERS, "17", (17,)),
-        (JOBS, f"1700000000000.{UUID}", (1700000000000, UUID)),
-        (CursorCodec("todos", (0, 0, 0)), "1.2.3", (1, 2, 3)),
-    ],
-)
-def test_cursors_of_earlier_versions_still_work(codec: CursorCodec[Any], cursor: str, keys: tuple[Any, ...]) -> None:
-    assert codec.decode(cursor) == keys
-
-
-@each_row(
     "cursor",
     [
         NUMBERS.encode((17,)),

@@ -11,6 +11,7 @@ from headway.actions.todos import todos
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import BadCursor
 from headway.ledger.todo import Draft
+from headway.storage.stores.todo_pages import CURSORS
 from tests.surfaces.server_harness import Client, Service
 from tests.tables import each_row
 
@@ -142,7 +143,7 @@ def test_a_cursor_of_one_list_is_foreign_to_another(client: Client) -> None:
 def test_a_cursor_of_a_longer_list_is_the_end_of_a_shorter_one(client: Client) -> None:
     client.add()
 
-    assert client.ok("GET", "/v1/todos", params={"cursor": "4.1.1", "status": "pending"}) == {
+    assert client.ok("GET", "/v1/todos", params={"cursor": CURSORS.encode((4, 1, 1)), "status": "pending"}) == {
         "todos": [],
         "next_cursor": None,
         "searched_all": True,

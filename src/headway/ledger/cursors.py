@@ -1,7 +1,6 @@
 """Cursors: where the next page of a list begins. All lists share one encoding, which callers pass back unchanged."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
@@ -12,8 +11,6 @@ KeysT = TypeVar("KeysT", bound=tuple[int | str, ...])
 RowT = TypeVar("RowT")
 
 NEWEST: Final = (MAX_INTEGER, "")  # the start of a list that is sorted by creation time and id, newest first
-# The form that clients may still hold: the sort keys, joined by dots. (An encoded cursor begins with a letter.)
-OLD_FORM: Final = r"[0-9]{1,18}(\.[0-9]{1,18}|\.[0-9a-f-]{36})*"
 
 
 class CursorCodec(NamedTuple, Generic[KeysT]):
@@ -36,7 +33,7 @@ class CursorCodec(NamedTuple, Generic[KeysT]):
         """Return the keys after which the page begins. Raise BadCursor for anything that this list did not give out."""
         if not cursor:
             return self.start
-        keys = parse_old_form(cursor) if re.fullmatch(OLD_FORM, cursor) else self.parse(cursor)
+        keys = self.parse(cursor)
         if [type(key) for key in keys] != [type(key) for key in self.start] or not all(map(is_storable, keys)):
             raise BadCursor
         return cast("KeysT", keys)
@@ -52,10 +49,6 @@ class CursorCodec(NamedTuple, Generic[KeysT]):
         if not is_genuine:
             raise BadCursor
         return tuple(keys)
-
-
-def parse_old_form(cursor: str) -> tuple[int | str, ...]:
-    return tuple(int(part) if part.isdigit() else part for part in cursor.split("."))
 
 
 def is_storable(key: int | str) -> bool:
