@@ -63,9 +63,9 @@ def check_access(settings: Settings, case: Case) -> None:
         )
 
 
-def check_cells(settings: Settings, suite: Suite, cells: Sequence[MatrixCell], given_models: Sequence[str] = ()) -> None:
+def check_cells(settings: Settings, suite: Suite, cells: Sequence[MatrixCell]) -> None:
     """Raise an error for a model that cannot be used or a role that does not exist, before anything runs."""
-    for name in {cell.model for cell in cells} - set(given_models):
+    for name in {cell.model for cell in cells}:
         build_model(name)
     tools = catalogue.build_toolbox(folder=Path(settings.home, "tools")).tools
     roles = Roles(role_files.load(Path(settings.home, "agents"), tools))

@@ -277,10 +277,10 @@ def compute_next_cron(timing: Timing, now: int) -> int:
     return int(next_time.timestamp() * 1000)
 
 
-def preview(timing: Timing, now: int, count: int = PREVIEW_COUNT) -> list[int]:
+def preview(timing: Timing, now: int) -> list[int]:
     """Return the next times of a schedule that would be created at `now`."""
     timing, times = timing.checked(), [now]
-    for _ in range(count):
+    for _ in range(PREVIEW_COUNT):
         times.append(compute_next(timing, times[-1], times[-1]))
     return times[1:]
 

@@ -58,7 +58,7 @@ def find_running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> 
     return RUNS.one(tx, sql, tenant_id, conversation_id)
 
 
-def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIMIT) -> list[Run]:
+def list_earlier_turns(tx: Transaction, run: Run) -> list[Run]:
     """List the runs that answered the conversation's turns before this run's, newest first."""
     return RUNS.all(
         tx,
@@ -69,7 +69,7 @@ def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIM
         run.conversation_id,
         run.created_at,
         run.id,
-        limit,
+        EARLIER_TURNS_LIMIT,
     )
 
 
