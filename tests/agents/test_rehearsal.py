@@ -234,9 +234,10 @@ def test_a_named_tool_without_its_arguments_is_not_called() -> None:
 
 
 def test_a_plan_has_at_most_twenty_steps_and_is_drained(stage: Stage) -> None:
-    answer_text = stage.ask("\n".join(f"{n}. calculate {n}*{n}" for n in range(1, 31)))
+    answer_text = stage.ask("\n".join(f"{n}. {'calculate' if n < 20 else 'write a.txt:'} {n}*{n}" for n in range(1, 31)))
 
     assert len(stage.agent.rows()) == 20
+    assert stage.agent.rows()[-1].status == "canceled"
     assert all(row.ended for row in stage.agent.rows())
     assert "19. calculate 19 * 19: 19 * 19 = 361" in answer_text
     assert len(ids := [call.tool_call_id for call in list_calls(stage)]) == len(set(ids))
@@ -448,6 +449,8 @@ def test_the_rehearsal_counts_tokens_and_names_itself() -> None:
         ("Please do this:\n* bread\n* butter", 2),
         ("1) sing 2) dance 3) sleep", 3),
         ("Book a room. Then invite Ann.", 2),
+        ("I am hungry. Calculate 2+2", 1),
+        ("I want a haiku in tea.txt. Then calculate 2+2", 2),
         ("", 0),
     ],
 )

@@ -87,10 +87,7 @@ def give_up_goal(facts: Facts) -> dict[str, Any]:
     """Give the goal up: rules know no second way, and a goal without a part of its work is not reached."""
     failed = [sub_goal for sub_goal in facts["sub_goals"] if sub_goal["status"] == "failed" or sub_goal["divergence"] == "major"]
     reasons = [format_inline(f"{sub_goal['description']}: {sub_goal['outcome']}", 300) for sub_goal in failed]
-    return {
-        "sub_goals": [],
-        "give_up": f"{'; '.join(reasons)} The rehearsal model, which is not an LLM, knows no other way.".strip(),
-    }
+    return {"sub_goals": [], "give_up": f"{'; '.join(reasons)} {DISCLAIMER}".strip()}
 
 
 def evaluate_outcome(facts: Facts) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from headway.ledger.text import SUBJECT_LIMIT, to_storable
 
 READ_LIMIT: Final = 8_000  # characters of a request that are parsed
 STEPS_LIMIT: Final = 20
+TOO_MANY: Final = "Further steps: "  # what follows is read by no rule, so that none of it is done by half
 OUTCOME_LIMIT: Final = 280  # characters
 
 
@@ -62,6 +63,7 @@ COURTESY: Final = re.compile(r"(?:thanks|thank you|thx|cheers|please)\b[^\n]{0,4
 QUOTATION: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`|“[^“”\n]*”')
 QUOTED_TEXT: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|“[^“”\n]*”")
 LIST_ITEM: Final = re.compile(r"[^\S\n]*(?:[-*•+]|\(?\d{1,3}[.)]|\(?[a-z]\))[^\S\n]+(?:\[[ xX]\] +)?(\S.*)")
+FILE_NAME: Final = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,7}\b")
 NUMBER: Final = re.compile(r"(?:^|(?<=\s))\(?(\d{1,2})[.)] (?=\S)")
 SEPARATOR: Final = re.compile(
     r"(?P<strong>\n ?|(?<=[.!?]) |; ?)|(?P<then>,? (?:and )?then,? )|(?P<weak>, ?(?:and )?| and )", re.IGNORECASE
@@ -72,7 +74,7 @@ def split_request(request: str) -> list[str]:
     """Split a request into distinct steps. Returns a single step unless the request clearly asks for several."""
     text = request[:READ_LIMIT].strip()
     steps = [step for step in map(trim_step, split_list(text) or split_numbered(text) or split_phrases(text)) if step]
-    return steps if len(steps) <= STEPS_LIMIT else [*steps[: STEPS_LIMIT - 1], "; ".join(steps[STEPS_LIMIT - 1 :])]
+    return steps if len(steps) <= STEPS_LIMIT else [*steps[: STEPS_LIMIT - 1], f"{TOO_MANY}{'; '.join(steps[STEPS_LIMIT - 1 :])}"]
 
 
 def format_title(step: str) -> str:
@@ -100,6 +102,11 @@ def is_instruction(text: str) -> bool:
     return bool(QUESTION.match(text)) or (first_word is not None and first_word[0].lower() in VERBS)
 
 
+def is_work(text: str) -> bool:
+    """Whether a sentence asks for something. One that names a file is not only said."""
+    return is_instruction(text) or FILE_NAME.search(text) is not None
+
+
 def split_list(text: str) -> list[str]:
     """Split a bulleted or numbered list into its items, together with instructions before and after it."""
     lines = text.split("\n")
@@ -110,7 +117,7 @@ def split_list(text: str) -> list[str]:
     for line, item in zip(lines, items, strict=True):
         if item:
             steps.append(item[1])
-        elif line.strip() and not line.rstrip().endswith(":") and not line[:1].isspace() and is_instruction(line):
+        elif is_work(line) and not line.rstrip().endswith(":") and not line[:1].isspace():
             steps.append(line)
         elif steps and line[:1].isspace() and line.strip():
             steps[-1] += f"\n{line.strip()}"
@@ -141,7 +148,7 @@ def split_phrases(text: str) -> list[str]:
             current, start = piece, separator.end()
         elif separator["strong"] is None or not COURTESY.fullmatch(piece.strip()):
             current = normalised[start : separator.end() + len(piece)]
-    instructions = [step for step in (*steps, current) if is_instruction(step)]
+    instructions = [step for step in (*steps, current) if is_work(step)]
     return [text] if instructions in ([], [normalised]) else instructions
 
 
