@@ -37,6 +37,7 @@ LIBRARY: Final = (
     "headway.testing",
     "headway.values",
 )
+KNOWN: Final = sys.stdlib_module_names | {"typing_extensions"}  # a type checker brings their types
 OTHER_LIBRARIES: Final = ("headway.frameworks", "headway.testing")  # speak to other libraries, in their types
 MARKER: Final = "# Written by scripts/write_types.py from the module of this name. What is not here is `Any`.\n"
 REST: Final = "def __getattr__(name: str) -> Any: ...\n"
@@ -256,7 +257,7 @@ class Library:
     def is_hidden(self, source: Import, module: str) -> bool:
         package = source.module.partition(".")[0]
         if package != "headway":
-            return package not in sys.stdlib_module_names and not module.startswith(OTHER_LIBRARIES)
+            return package not in KNOWN and not module.startswith(OTHER_LIBRARIES)
         is_shown = any(source.module == shown or source.module.startswith(f"{shown}.") for shown in LIBRARY)
         return not is_shown and not (source.module == "headway" and source.name in ("checks", "sync"))
 

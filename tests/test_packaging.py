@@ -89,7 +89,7 @@ async def main() -> None:
         reveal_type(await server.inbox.list())
         reveal_type(await opened.todos.add("x", checks=[checks.command("pytest")]))
         async for event in server.events.follow():
-            reveal_type(event)
+            reveal_type(event.text)
     with sync.open(home="here") as blocking:
         reveal_type(blocking.goals.list())
 
@@ -99,7 +99,7 @@ PROGRAM_TYPES = [
     "headway.values.turns.TurnReport",
     "headway.values.value.Page[headway.values.inbox.PersonRequest]",
     "headway.values.todos.Todo",
-    "headway.values.turns.Event",
+    "str",
     "headway.values.value.Page[headway.values.goals.Goal]",
 ]
 MOST_MODULES = 250  # that a type checker reads; 190 now. Without the stubs and with all extras it reads 6,900
