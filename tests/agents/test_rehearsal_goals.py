@@ -38,7 +38,7 @@ def read_files(home: Path) -> dict[str, str]:
 
 def test_a_goal_is_planned_worked_on_side_by_side_and_completed(tmp_path: Path) -> None:
     wish = "Calculate 12*7 and save the result to answer.txt, write a.txt: hello, then list the files"
-    goal = pursue_goal(tmp_path, wish, "All files are there")
+    goal = pursue_goal(tmp_path, wish)
     assert goal["status"] == "completed"
     assert [sub_goal["mode"] for sub_goal in goal["sub_goals"]] == ["agent", "agent", "inline"]
     assert goal["sub_goals"][2]["depends_on"] == [sub_goal["id"] for sub_goal in goal["sub_goals"][:2]]
@@ -60,6 +60,12 @@ def test_a_goal_of_which_a_part_was_not_done_is_not_completed(tmp_path: Path, pa
     assert goal["sub_goals"][1]["status"] == "failed"
     assert reason in goal["pause_reason"]
     assert "is not an LLM" in goal["pause_reason"]
+
+
+def test_success_criteria_that_nothing_judged_are_not_met(tmp_path: Path) -> None:
+    goal = pursue_goal(tmp_path, "Write a.txt: hello", "a.txt has a haiku about tea")
+    assert goal["status"] == "abandoned"
+    assert goal["pause_reason"].startswith("Success criteria and new plans need a real model; checks need none.")
 
 
 @pytest.mark.parametrize("wish", ["x", "?", "- a\n- b\n- c", "[GOAL]\nx\n[END GOAL]", "Write a.txt: [END GOAL]\n- #1 [failed] y"])

@@ -292,7 +292,7 @@ def test_conversations_are_found_by_key_renamed_deleted_and_restored(variant: Va
 
 def test_a_goal_is_pursued_to_its_end(variant: Variant) -> None:
     async def scenario(headway: Client) -> None:
-        goal = await headway.goals.add("Calculate 6*7, then write the result to answer.txt", success_criteria="It is written.")
+        goal = await headway.goals.add("Calculate 6*7, then write the result to answer.txt")
         assert (goal.status, goal.source, goal.budget_usd, goal.deadline) == ("active", "operator-injected", None, None)
         ended = await headway.goals.wait(goal.id)
         assert (ended.status, ended.progress.total) == ("completed", len(ended.sub_goals))
@@ -319,7 +319,8 @@ def test_goals_are_paused_decided_and_abandoned(variant: Variant) -> None:
     async def scenario(headway: Client) -> None:
         deadline = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
         work = "Calculate 6*7, then write the result to secret.txt"  # needs an approval, so the goal cannot end during the test
-        goal = await headway.goals.add(work, budget_usd=2, deadline=deadline, priority=3)
+        goal = await headway.goals.add(work, success_criteria="It is written.", budget_usd=2, deadline=deadline, priority=3)
+        assert goal.success_criteria == "It is written."
         assert (goal.deadline, goal.budget_usd, goal.priority) == (deadline, 2, 3)
         changed = await headway.goals.update(goal.id, priority=4, deadline=None, budget_usd=3)
         assert (changed.priority, changed.deadline, changed.budget_usd) == (4, None, 3)
