@@ -79,7 +79,7 @@ def test_the_core_runs_the_readme_and_everyday_commands(core: Install, tmp_path:
         (("todo", "add", "look around"), {}),
         (("todo", "list"), {}),
         (("doctor",), {}),
-        (("goal", "add", "Write a note", "--json"), {}),
+        (("goal", "add", "Write note.txt: hello", "--json"), {}),
     )
     assert (added[0], re.sub(r"#[0-9]+", "#N", added[1]), added[2]) == (0, "#N [pending] look around\n", "")
     assert "look around" in listed[1]
