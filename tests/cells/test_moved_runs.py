@@ -77,7 +77,7 @@ def test_a_turn_that_waits_for_its_model_is_answered_once_in_the_other_cell(
 
 def test_a_goal_is_pursued_in_the_other_cell(cells: Cells, tmp_path: Path) -> None:
     desk = TenantHarness(cells.databases["a"])
-    goal = desk.write(goals.add_goal, goals.NewGoal("Write a short note", "There is a note."))
+    goal = desk.write(goals.add_goal, goals.NewGoal("Write a.txt: hello; write b.txt: world; list the files"))
 
     async def run() -> None:
         first = await start_agents(tmp_path, cells.urls.a, "rehearsal")
