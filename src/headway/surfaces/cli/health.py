@@ -1,4 +1,4 @@
-"""The checks of `doctor`: the database, cells, dispatch, models, the policy and the sandbox."""
+"""The checks of `doctor`: a database, dispatch, models, the policy and the sandbox."""
 
 import asyncio
 import ipaddress
@@ -12,10 +12,6 @@ from urllib.parse import urlsplit
 
 from headway.actions.installation import halts
 from headway.actions.runs import jobs
-from headway.cells import redirects, registry
-from headway.cells.directory import Directory, may_have_cells
-from headway.cells.membership import describe_names, is_directory
-from headway.cells.rules import Cell
 from headway.extras import describe_missing, is_installed
 from headway.ledger.errors import HeadwayError, Invalid, ServerUnreachable, SettingsError
 from headway.ledger.job import Halt
@@ -27,8 +23,6 @@ from headway.settings.redaction import build_redactor
 from headway.storage.direct import DirectDatabase, is_sqlite
 from headway.storage.migrate import check_database
 from headway.storage.postgres.fence import find_bypass
-from headway.surfaces.cli.context import Invocation
-from headway.surfaces.cli.every_cell import ask_every_cell
 from headway.surfaces.cli.render import format_time
 
 if TYPE_CHECKING:
@@ -47,80 +41,7 @@ class Finding(NamedTuple):
         return {key: value for key, value in self._asdict().items() if value or key not in ("call", "cell")}
 
 
-# Checks of `headway doctor`: whether the directory and the cells agree.
-
-
-def inspect_cells(settings: Settings) -> list[Finding]:
-    """Check the directory and what it says about the cells. An installation without cells has nothing to report."""
-    if not may_have_cells(settings):
-        return []
-    try:
-        with Directory(settings) as directory:
-            if not directory.cells:
-                unused = "HEADWAY_DIRECTORY_URL names a database that knows no cells. Add them with `headway admin cell add`."
-                return [Finding("cells", unused, warning=True)] if settings.directory_url else []
-            if not is_directory(directory.cells):
-                return [build_member_finding(directory.cells)]
-            own = find_own_name(settings, directory)
-            names = ", ".join(cell.name for cell in directory.cells)
-            place = f"this database is the cell {own}" if own else "this database is none of them"
-            return [Finding("cells", f"{len(directory.cells)}: {names}; {place}"), *inspect_directory(directory)]
-    except HeadwayError as error:  # without its own URL, the directory is the database, which has a finding already
-        return [Finding("cells", str(error), ok=False)] if settings.directory_url else []
-
-
-def build_member_finding(known: list[Cell]) -> Finding:
-    own = next((cell.name for cell in known if cell.is_self), "")
-    detail = f"this database is the cell {own}, one of {len(known)}. To find tenants of other cells, set HEADWAY_DIRECTORY_URL."
-    return Finding("cells", detail, warning=True)
-
-
-def find_own_name(settings: Settings, directory: Directory) -> str:
-    """Return the name of the cell that the database of the settings is."""
-    if directory.is_own_database:
-        return next((cell.name for cell in directory.cells if cell.is_self), "")
-    with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-        return database.read(redirects.get_own_name)
-
-
-def inspect_directory(directory: Directory) -> list[Finding]:
-    """Report moves that are not complete, and tenants about which the directory is wrong. Cells that cannot be reached have a
-    finding about their database."""
-    report = registry.compare_placements(directory)
-    moves = [move for visit in directory.visit(registry.read_open_moves) for move in visit.value or ()]
-    warnings = [
-        *(f"the cell {cell.name} has no public address: set it with `headway admin cell add {cell.name} --public-url URL`"
-          for cell in directory.cells if not cell.public_url),
-        *(f"the move of tenant {move.tenant_name!r} is not complete: run `headway admin tenant move` with "
-          f"--to {move.target} or --undo"
-          for move in moves),
-        *(f"the directory is wrong about {describe_names(names)}: repair it with `headway admin cell add {cell}`"
-          for cell, names in report.unplaced.items()),
-        *(f"reserved in the cell {cell}, but not created: {describe_names(names)}. Repeat `headway admin tenant add`, or use "
-          "`headway admin tenant rm`" for cell, names in report.reserved.items()),
-        *(registry.describe_double(name) for name in report.doubled if name not in {move.tenant_name for move in moves}),
-    ]  # fmt: skip
-    return [Finding("cells", warning, warning=True) for warning in warnings]
-
-
 # What `headway doctor` says about a database: its version, the processes that work on it, and a halt.
-
-
-def inspect_databases(invocation: Invocation, settings: Settings) -> list[Finding]:
-    """Inspect the database of each cell, or without cells that of the settings. A cell that is down has its finding."""
-
-    def inspect(cell: Cell | None, database: DirectDatabase) -> list[Finding]:
-        if cell is None or not cell.url or (cell.is_self and not settings.directory_url):  # the database of the settings
-            return inspect_opened(settings, database, redact_database_url(settings.database_url))
-        cell_settings = settings._replace(database_url=cell.url, database_direct_url="")
-        return inspect_opened(cell_settings, database, "reached")  # its URL is not shown
-
-    try:
-        answers = ask_every_cell(invocation, inspect)
-    except HeadwayError as error:
-        return [Finding("database", str(error), ok=False)]
-    failed = [Finding("database", str(answer.error), ok=False, cell=answer.cell) for answer in answers if answer.error]
-    return [*(finding._replace(cell=answer.cell) for answer in answers for finding in answer.value or ()), *failed]
 
 
 def inspect_opened(settings: Settings, database: DirectDatabase, name: str) -> list[Finding]:

@@ -10,12 +10,11 @@ from headway.ledger.tenancy import describe_retention
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, get_environment, inspect_current_folder
 from headway.settings.redaction import build_redactor
+from headway.surfaces.cli.commands.cell import inspect_cells, inspect_databases
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.health import (
     Finding,
-    inspect_cells,
-    inspect_databases,
     inspect_dispatch,
     inspect_models,
     inspect_policy,
