@@ -22,6 +22,7 @@ from headway.actions.todos import conversations
 from headway.actions.turns import turns, views
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
+from tests.running_turns import run_turn
 
 PATIENCE_S = 60.0
 ROUNDS = 5
@@ -166,7 +167,7 @@ class Survivors:
             start = time.perf_counter()
             self.start(headway)
             reports = await asyncio.gather(
-                *(headway.run_turn(tenant_id, conversation_id, REQUEST) for conversation_id in conversation_ids)
+                *(run_turn(headway, tenant_id, conversation_id, REQUEST) for conversation_id in conversation_ids)
             )
             took = time.perf_counter() - start
             assert {(report["status"], report["iterations"]) for report in reports} == ENDED_WELL, reports[0]
