@@ -312,8 +312,13 @@ class Headway(Host, Client):
         mode: TurnMode | None = None,
         attachments: Iterable[Path | str | bytes] = (),
         continues: str = "",
-        tenant: str | None = None,  # another tenant than that of this Headway
+        tenant: str | None = None,
     ) -> TurnReport:
+        """Have an agent answer a message, and return a report of the turn. Raises TurnFailed if the turn failed.
+
+        `conversation` is an id, or a key of your choice; a conversation is opened for a new key. `mode` is plan (the default) or
+        queue. `tenant` is another tenant than that of this Headway.
+        """
         options: dict[str, Any] = {"mode": mode, "attachments": attachments, "continues": continues}
         if tenant is not None:
             return await self.as_caller(tenant=tenant).ask(content, conversation, **options)

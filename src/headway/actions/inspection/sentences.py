@@ -41,7 +41,8 @@ def describe_goal_set(data: Data) -> str:
 
 
 def describe_plan(data: Data) -> str:
-    return f"Plan {data.get('plan_no')}: {len(data.get('added', ()))} sub-goals."
+    count = len(data.get("added", ()))
+    return f"Plan {data.get('plan_no')}: {count} sub-goal{'' if count == 1 else 's'}."
 
 
 def describe_replan(data: Data) -> str:
