@@ -469,6 +469,8 @@ def test_a_request_is_split_where_an_instruction_begins(request_: str, steps: in
         ("read it back", ("read_file", {"path": "n.txt"})),
         ("save the result to n.txt", ("write_file", {"path": "n.txt", "content": "84"})),
         ("write n.txt: hello", ("write_file", {"path": "n.txt", "content": "hello"})),
+        ("write the text hello you to n.txt", ("write_file", {"path": "n.txt", "content": "hello you"})),
+        ("write the sentence about you to n.txt", None),
         ("write 'hello you' to n.txt", ("write_file", {"path": "n.txt", "content": "hello you"})),
         ("create n.txt containing the text: hello", ("write_file", {"path": "n.txt", "content": "hello"})),
         ("multiply it by 2", ("calculate", {"expression": "(84)*(2)"})),

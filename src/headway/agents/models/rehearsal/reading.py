@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from headway.agents.tools.toolbox import to_result
 from headway.ledger.framing import format_inline
+from headway.ledger.items.request_items import list_literals
 from headway.ledger.text import SUBJECT_LIMIT, to_storable
 
 READ_LIMIT: Final = 8_000  # characters of a request that are parsed
@@ -188,6 +189,7 @@ STOP_WORDS: Final = re.compile(
     r"\b(?:a|about|an|and|are|did|do|for|i|is|me|my|of|on|said|say|that|the|to|told|what|you|your)\b|[^\w\s'@.+-]|(?<!\.)\.+$",
     re.IGNORECASE,
 )
+STATED_TEXTS: Final = ("the text ", "the word ", "the words ", "the sentence ", "the line ")
 NO_RESULT_YET: Final = CannotRun("there is no result to use here.")
 
 
@@ -208,8 +210,11 @@ def build_write_call(path: str, content: str, recent: RecentResults) -> Rehearsa
 
 
 def write_literally(path: str, content: str, recent: RecentResults) -> RehearsalCall | CannotRun | None:
-    """Write a quotation or a result. Anything else, such as "a poem about spring", would have to be composed."""
-    content = content.strip().rstrip(".!")
+    """Write a quotation, `the text …`, or a result. Anything else, such as "a poem about spring", would have to be composed."""
+    content = content.strip()
+    if content.lower().startswith(STATED_TEXTS) and (literals := list_literals(f"write {content} to {path}")):
+        return RehearsalCall("write_file", {"path": path, "content": literals[0]})
+    content = content.rstrip(".!")
     if QUOTED_TEXT.fullmatch(content) or REFERENCE.fullmatch(content):
         return build_write_call(path, content, recent)
     return None
