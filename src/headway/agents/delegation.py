@@ -7,8 +7,6 @@ from headway.actions.runs import runs
 from headway.actions.turns import memory
 from headway.agents import writs
 from headway.agents.instructions.roles import Role
-from headway.agents.transcripts import transcript
-from headway.agents.transcripts.transcript import build_runtime_message
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.framing import escape_frames, format_frame, format_inline
@@ -45,6 +43,8 @@ def delegate(tx: Transaction, parent: Run, assignment: Assignment, limits: Limit
 
 def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits, sub_goal_id: int | None = None) -> Run:
     """Start a sub-agent whose transcript holds only the delegation envelope, its task and the context it was given."""
+    from headway.agents.transcripts import transcript  # noqa: PLC0415  loads the model layer
+
     context = assignment.render_context()
     task = text.check_text(assignment.task, "task")
     role = assignment.role
@@ -53,7 +53,7 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
     )
     escaped = escape_frames(task)
     parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(context)}"] if context else [])]
-    opening = build_runtime_message("\n\n".join(parts), {"task": escaped})
+    opening = transcript.build_runtime_message("\n\n".join(parts), {"task": escaped})
     run_store.append_messages(tx, child.tenant_id, child.id, 0, transcript.encode(opening))
     return child
 

@@ -167,7 +167,7 @@ class Headway(Host, Client):
 
     @cached_property
     def engine(self) -> Engine:
-        from headway.process.host import build_engine  # noqa: PLC0415
+        from headway.process.building import build_engine  # noqa: PLC0415
 
         return build_engine(self.settings, self.database, self.runtime, self.session, self.webhook_sender)
 
@@ -189,7 +189,7 @@ class Headway(Host, Client):
     @cached_property
     def runtime(self) -> "Runtime":
         from headway.agents.loop.context import Runtime  # noqa: PLC0415
-        from headway.process.host import build_models  # noqa: PLC0415
+        from headway.process.building import build_models  # noqa: PLC0415
 
         settings = self.settings
         models = build_models(settings, self.models_by_name, self.tracer, self.redact)

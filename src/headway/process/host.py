@@ -1,4 +1,4 @@
-"""A process of Headway: the part without models, and the models and the engine, which are built when agents start."""
+"""A process of Headway without models. process/building.py adds the models and the engine when agents start."""
 
 import asyncio
 import os
@@ -8,34 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.actions.access import audit
-from headway.actions.engine import schedules
 from headway.actions.turns.live_text import LiveText
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, ROLE_FOLDER, Role, Roles
 from headway.agents.instructions.skills import SkillFolders
-from headway.agents.loop import job_handlers
-from headway.agents.loop.context import Runtime
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
 from headway.agents.mcp.config import READY_TIMEOUT_S, load_servers
-from headway.agents.models.client import Models
-from headway.agents.models.prices import Prices, load_prices
-from headway.agents.models.rehearsal.model import build_rehearsal_model
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
-from headway.agents.tracing import Tracer
-from headway.autonomy import pursuit as goal_job_handlers
-from headway.autonomy import recovery
-from headway.engine.engine import Engine
-from headway.engine.runner import EngineLimits
 from headway.extras import require_extra
 from headway.feed import Feed
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
-from headway.ledger.text import Redactor
-from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.process.housekeeping import Housekeeping
 from headway.settings import Settings, get_environment
 from headway.settings.redaction import build_redactor
@@ -43,8 +30,6 @@ from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
 from headway.storage.retry import repeat_forever
 from headway.storage.server_session import ServerSession
-from headway.webhooks.delivery import Deliverer
-from headway.webhooks.sender import Sender
 
 if TYPE_CHECKING:
     from headway.agents.mcp.tools import McpServers
@@ -170,34 +155,3 @@ def check_extras(settings: Settings, *, has_mcp: bool) -> None:
         require_extra("notify", "Sending notices (HEADWAY_NOTIFY)")
     if has_mcp:
         require_extra("mcp", "Connecting to MCP servers")
-
-
-# Builds what agents need: the models and the engine. Imported when agents start, because the model layer loads slowly.
-
-
-def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: Tracer, redact: Redactor) -> Models:
-    """Build the models that the settings name. Models in `models_by_name` are used as they are."""
-    return Models(
-        {"strong": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap},
-        settings.model_timeout_s,
-        Prices(load_prices(Path(settings.home, "prices.toml"))),
-        {REHEARSAL_MODEL: build_rehearsal_model(settings.rehearsal_pace_s), **models_by_name},
-        tracer,
-        redact,
-        settings.model_parameters,
-    )
-
-
-def build_engine(settings: Settings, database: Database, runtime: Runtime, session: ServerSession, sender: Sender) -> Engine:
-    """Build the engine that runs turns, sub-agents, goals, scheduled tools, notices and webhooks."""
-    handlers = {
-        **job_handlers.build_handlers(runtime),
-        **goal_job_handlers.build_handlers(runtime, settings.goals, settings.notify, settings.url),
-        **Deliverer(database, sender, runtime.owner, settings.limits).build_handlers(),
-    }
-    limits = EngineLimits(
-        per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s, per_tenant=settings.quotas.jobs
-    )
-    tick = partial(schedules.tick, limits=settings.limits)
-    on_recovery = partial(recovery.recover_goals, stagger_ms=int(settings.restart_stagger_s * 1000))
-    return Engine(database, runtime.owner, handlers, limits, tick, on_recovery, session)

@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
-from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, NonEmptyText, build_input_schema
@@ -17,6 +16,9 @@ from headway.ledger.run import Effect
 from headway.ledger.text import MAX_INTEGER, to_one_line
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pydantic_ai.tools import ToolDefinition
 
 READ_RESULT: Final = "read_result"
 USE_TOOL: Final = "use_tool"
@@ -71,7 +73,7 @@ class UseTool(Arguments):  # not validated: the agent loop replaces a call of us
     arguments: dict[str, Any] | None = None
 
 
-def list_callable_names(tools: Iterable[ToolDefinition]) -> list[str]:
+def list_callable_names(tools: "Iterable[ToolDefinition]") -> list[str]:
     """List the tools that a model may call: tools whose schemas it gets, and tools that use_tool gives access to."""
     names: list[str] = []
     for tool in tools:
