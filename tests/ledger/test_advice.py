@@ -56,10 +56,16 @@ def calculated(expression: str, result: int) -> MadeCall:
             'Call edit_file with the path bill.txt, old "heat = 80" and new "heat = 90".',
         ),
         (
-            "Change heat to 90 in bill.json",
+            "Set heat to 90 in bill.json",
             "edit_file write_file",
             [MadeCall("read_file", {"path": "bill.json"}, '{\n  "heat": "80",\n  "rent": 700\n}\n', succeeded=True)],
             'Call edit_file with the path bill.json, old "\\"heat\\": \\"80\\"," and new "\\"heat\\": \\"90\\",".',
+        ),
+        (
+            "Replace soup by stew in menu.txt",
+            "edit_file write_file",
+            [MadeCall("read_file", {"path": "menu.txt"}, "soup: 3\npie: 4\n", succeeded=True)],
+            'Call edit_file with the path menu.txt, old "soup" and new "stew".',
         ),
         (
             "Write the average of 2 and 6 to a.txt",

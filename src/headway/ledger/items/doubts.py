@@ -137,11 +137,10 @@ def loses_lines(items: Sequence[str], before: str, after: str) -> bool:
 def find_edit(item: str, text: str) -> tuple[str, str]:
     """Return the text that an item wants to replace in a file, and the new one, as far as its words say both."""
     setting = find_setting(item)
-    key, value = (setting.key, setting.value) if setting else find_replaced_text(item)
-    lines = [line.strip() for line in text.splitlines() if key and is_line_of(key, line)]
-    if len(lines) == 1:
-        return lines[0], (setting.line if setting else "") or put_value(lines[0], value)
-    return ("", "") if setting else (key, value)
+    if not setting:
+        return find_replaced_text(item)
+    lines = [line.strip() for line in text.splitlines() if is_line_of(setting.key, line)]
+    return (lines[0], setting.line or put_value(lines[0], setting.value)) if len(lines) == 1 else ("", "")
 
 
 def is_line_of(key: str, line: str) -> bool:
@@ -251,7 +250,7 @@ ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\b
 AT_END: Final = re.compile(r"\bappend\b|\blast line\b|\bat the end\b", re.IGNORECASE)
 ONE_WORD: Final = re.compile(r"\b(?:one|a single) word\b", re.IGNORECASE)
 SETTING: Final = re.compile(r"\b(?:set|replace|change|edit|correct|update|swap)\b", re.IGNORECASE)
-CORRECTING: Final = re.compile(r"\b(?:rewrite|correct|fix|repair|edit|change|replace|rename|set|improve)\b", re.IGNORECASE)
+CORRECTING: Final = re.compile(r"\b(?:rewrite|correct|fix|repair|edit|improve)\b", re.IGNORECASE)
 EMPTYING: Final = re.compile(r"\b(?:empty|clear)\b", re.IGNORECASE)
 COPIED_WORDS: Final = to_words("the whole text content contents file of all")
 CALCULATE_FIRST: Final = "Call calculate with the numbers of the item first, then write its result."
