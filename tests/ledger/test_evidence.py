@@ -10,6 +10,7 @@ READ_MENU = MadeCall("read_file", {"path": "menu.txt"}, "soup\nsalad\npie\n", su
 READ_CONF = MadeCall("read_file", {"path": "app.ini"}, "host = a\nport = 80\n", succeeded=True)
 READ_JSON = MadeCall("read_file", {"path": "app.json"}, '{\n  "port": 80,\n  "host": "a"\n}\n', succeeded=True)
 READ_STAFF = MadeCall("read_file", {"path": "staff.txt"}, "Ann Lee: 41 Mill Lane\nBob Ray: 7 High Street\n", succeeded=True)
+HUGE = "9" * 200
 SET_PORT = "In app.ini set the port to 90, so that the line is port = 90"
 ADDRESS = "write the address of Bob Ray in staff.txt to bob.txt"
 
@@ -129,6 +130,7 @@ def test_a_source_that_was_changed_proves_nothing() -> None:
         ("Write the square of 27 to a.txt", "a.txt", "54", [], [], ["number"]),
         ("Write the square of 27 to a.txt", "a.txt", "27", [calculated("27", 27)], [], ["number"]),
         ("Write the square of 27 to a.txt", "a.txt", "729", [], [], []),
+        (f"Write the square of {HUGE} to a.txt", "a.txt", HUGE, [], [], ["number"]),
         ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "135", [], [], []),
         ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "24", [], [], ["number"]),
         ("9 boxes of 15 kg: write the total weight to a.txt", "a.txt", "219", [calculated("7 * 12 + 15 * 9", 219)], [], ["number"]),

@@ -17,6 +17,8 @@ FUNCTION: Final = re.compile(r"[a-z]\(")
 
 
 class Operation(NamedTuple):
+    """A calculation that words mean."""
+
     words: re.Pattern[str]
     signs: str  # of which an expression needs one
     calculate: Callable[[Sequence[float]], float]  # with the numbers in the order of the text
@@ -47,7 +49,7 @@ OPERATIONS: Final = (
         "*+",
         lambda numbers: numbers[0] * 60 + numbers[1],
     ),
-    Operation(re.compile(r"\bsquares?\b"), "*", lambda numbers: numbers[0] ** 2, is_single=True),
+    Operation(re.compile(r"\bsquares?\b"), "*", lambda numbers: numbers[0] * numbers[0], is_single=True),
     Operation(re.compile(r"\bdouble\b|\btwice\b"), "*+", lambda numbers: numbers[0] * 2, is_single=True),
     Operation(re.compile(r"\bhalf\b|\bhalves\b"), "/*", lambda numbers: numbers[0] / 2, is_single=True),
 )
