@@ -248,7 +248,7 @@ def judge_plan(plan: Sequence[Todo], work: Work, exists: Exists) -> list[Item]:
 
     def judge(text: str) -> ItemFinding | None:
         others = {path: [other for other in naming[path] if other != text] for path in list_paths(text)}
-        return judge_item(text, work, exists, {path: texts for path, texts in others.items() if texts})
+        return judge_item(text, work, exists, {path: found for path, found in others.items() if found})
 
     return [Item(todo, texts[todo.id], judge(texts[todo.id])) for todo in plan if not todo.ended]
 
