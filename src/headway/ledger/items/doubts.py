@@ -5,6 +5,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -117,7 +118,7 @@ def find_replacement_doubts(item: str, path: str, text: str, work: Work, others:
         yield f"{old} is still in {path}. Replace it by {new}."
     elif find_setting(item) and new and to_plain_line(new) not in map(to_plain_line, text.splitlines()):
         yield f"{path} must have the line: {new}"
-    if loses_lines([item, *others], original, text):
+    if loses_lines(frozenset((item, *others)), original, text):
         yield f"Lines that were in {path} are missing."
 
 
@@ -127,8 +128,9 @@ def count_occurrences(words: str, text: str) -> int:
     return sum(not (before[-1:].isalnum() or after[:1].isalnum()) for before, after in pairwise(pieces))
 
 
-def loses_lines(items: Sequence[str], before: str, after: str) -> bool:
-    """Whether the replacements that all these items ask for took other lines from a text."""
+@lru_cache(maxsize=4)
+def loses_lines(items: frozenset[str], before: str, after: str) -> bool:
+    """Whether the replacements that all these items ask for took other lines from a text. Cached, because each of them asks."""
     replaced = [find_edit(item, before)[0] for item in items]
     kept = {line.strip() for line in before.splitlines() if not any(old in line for old in replaced)}
     return all(replaced) and not kept <= {line.strip() for line in after.splitlines()}
@@ -139,14 +141,19 @@ def find_edit(item: str, text: str) -> tuple[str, str]:
     setting = find_setting(item)
     if not setting:
         return find_replaced_text(item)
-    lines = [line.strip() for line in text.splitlines() if is_line_of(setting.key, line)]
+    lines = find_setting_lines(text).get(setting.key.strip("\"'"), ())
     return (lines[0], setting.line or put_value(lines[0], setting.value)) if len(lines) == 1 else ("", "")
 
 
-def is_line_of(key: str, line: str) -> bool:
-    """Whether a line begins with a key and a colon or an equals sign."""
-    start, sign, _ = split_setting(line)
-    return bool(sign) and start.strip(" \"'") == key.strip("\"'")
+@lru_cache(maxsize=4)
+def find_setting_lines(text: str) -> Mapping[str, Sequence[str]]:
+    """Find the lines that begin with a key and a colon or an equals sign, by key. Cached, because each item of a file asks."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        start, sign, _ = split_setting(line)
+        if sign:
+            found.setdefault(start.strip(" \"'\t"), []).append(line.strip())
+    return found
 
 
 def split_setting(line: str) -> tuple[str, str, str]:
@@ -320,7 +327,7 @@ def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[
     has_all_lines = all(line.strip() in content for line in original.splitlines())
     words = list_words(original)
     has_few_words = len(words & list_words(content)) < len(words) // 2
-    is_cut = loses_lines([item], work.current.get(path, ""), content)  # also what other items changed before
+    is_cut = loses_lines(frozenset((item,)), work.current.get(path, ""), content)  # also what other items changed before
     is_edited = needs_existing(item, path) or find_setting(item) is not None
     if original and content.split() == original.split() and CORRECTING.search(item):
         yield "lost", f"{path} is as it was before. Change what was asked for."
