@@ -1,4 +1,4 @@
-"""The benchmark of finished tasks: its tasks can be verified, its halves are alike, and its model without faults does the work."""
+"""The benchmark of finished tasks: its tasks can be verified, its sets are alike, and its model without faults does the work."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from bench.effect.report import compare, estimate, measure_whole, merge_sections
 from bench.effect.runner import Job, describe, serve
 from bench.effect.simulated import Rates, SimulatedModel
 from bench.effect.systems import Ended, Room, run_pydantic_ai
-from bench.effect.task_list import HALF, TASKS
-from bench.effect.tasks import HALVES
+from bench.effect.task_list import SET_OF_TASK, TASKS
+from bench.effect.tasks import TASK_SETS, TaskSet
 from bench.effect.verdict import classify_words, judge
 
 NO_FAULTS = Rates().scale(0)
@@ -27,15 +27,29 @@ def test_a_correct_solution_of_a_task_is_accepted_and_an_untouched_workspace_is_
     assert not any(item.is_done(tmp_path) for item in task.possible_items)
     task.solve(tmp_path)
     assert all(item.is_done(tmp_path) for item in task.items)
+    for item in task.possible_items:
+        with (tmp_path / item.path).open("a") as file:
+            file.write("\n")
+    assert all(item.is_done(tmp_path) for item in task.items)
 
 
-def test_every_kind_of_task_is_in_both_halves() -> None:
-    kinds = {task.kind for task in TASKS.values()}
-    for half in HALVES:
-        assert {TASKS[name].kind for name in HALF if HALF[name] == half} == kinds
-        assert {TASKS[name].wording for name in HALF if HALF[name] == half} == {task.wording for task in TASKS.values()}
-    assert len(TASKS) >= 40
-    assert sum(len(task.items) >= 15 for task in TASKS.values()) >= 4
+@pytest.mark.parametrize("name", TASK_SETS)
+def test_every_kind_and_wording_is_in_each_set(name: TaskSet) -> None:
+    tasks = [task for task in TASKS.values() if SET_OF_TASK[task.name] == name]
+    kinds = dict.fromkeys(("one", "given", "computed", "edits", "read", "impossible", "long"), 3)
+    kinds |= dict.fromkeys(("mixed", "code", "facts"), 2)
+    assert Counter(task.kind for task in tasks) == kinds
+    assert {task.wording for task in tasks} == {"numbered", "bullets", "commas", "paragraphs", "first then"}
+    assert all((len(task.items) >= 15) == (task.kind == "long") for task in tasks)
+
+
+def test_no_two_tasks_name_the_same_file() -> None:
+    names = Counter(
+        name
+        for task in TASKS.values()
+        for name in {*task.files, *(path for item in task.items for path in (item.path, *item.reads))}
+    )
+    assert max(names.values()) == 1
 
 
 def test_the_words_of_an_item_name_it_and_no_other_item() -> None:
@@ -123,10 +137,10 @@ def test_intervals_come_from_resampling_tasks() -> None:
 
 
 def test_a_report_replaces_its_own_sections_and_keeps_those_of_other_models() -> None:
-    page = "# Title\n\n## Half `judge`, a, arm `repair`: 2 tasks\n\nold a\n\n## Half `judge`, b, arm `repair`: 2 tasks\n\nold b\n"
-    report = "\n## Half `judge`, b, arm `repair`: 3 tasks\n\nnew b\n\n## Half `judge`, c, arm `repair`: 3 tasks\n\nnew c\n"
+    page = "# Title\n\n## Set `judge`, a, arm `repair`: 2 tasks\n\nold a\n\n## Set `judge`, b, arm `repair`: 2 tasks\n\nold b\n"
+    report = "\n## Set `judge`, b, arm `repair`: 3 tasks\n\nnew b\n\n## Set `judge`, c, arm `repair`: 3 tasks\n\nnew c\n"
     assert merge_sections(page, report).split("\n\n") == [
-        *("## Half `judge`, a, arm `repair`: 2 tasks", "old a"),
-        *("## Half `judge`, b, arm `repair`: 3 tasks", "new b"),
-        *("## Half `judge`, c, arm `repair`: 3 tasks", "new c\n"),
+        *("## Set `judge`, a, arm `repair`: 2 tasks", "old a"),
+        *("## Set `judge`, b, arm `repair`: 3 tasks", "new b"),
+        *("## Set `judge`, c, arm `repair`: 3 tasks", "new c\n"),
     ]

@@ -13,8 +13,8 @@ from bench.effect.report import SECTION_START, list_figures, merge_sections, wri
 from bench.effect.runner import Job, Options, find_interpreters, read_results, run_jobs
 from bench.effect.simulated import Rates
 from bench.effect.systems import SYSTEMS
-from bench.effect.task_list import HALF, TASKS
-from bench.effect.tasks import HALVES
+from bench.effect.task_list import SET_OF_TASK, TASKS
+from bench.effect.tasks import TASK_SETS
 from bench.harness import progress
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="SYSTEM", help=", ".join(SYSTEMS))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, metavar="TASK")
     parser.add_argument("--kinds", nargs="+", choices=sorted({task.kind for task in TASKS.values()}))
-    parser.add_argument("--half", choices=[*HALVES, "both"], default="judge")
+    parser.add_argument("--set", choices=[*TASK_SETS, "all"], default="judge")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=["repair"])
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--first", type=int, default=1, help="the number of the first repetition; it decides about the seeds")
@@ -61,7 +61,11 @@ def list_jobs(arguments: argparse.Namespace, models: list[str], systems: list[st
         task.name
         for task in TASKS.values()
         if (arguments.tasks and task.name in arguments.tasks)
-        or (not arguments.tasks and arguments.half in (HALF[task.name], "both") and task.kind in (arguments.kinds or [task.kind]))
+        or (
+            not arguments.tasks
+            and arguments.set in (SET_OF_TASK[task.name], "all")
+            and task.kind in (arguments.kinds or [task.kind])
+        )
     ]
     repetitions = range(arguments.first, arguments.first + arguments.repetitions)
     return [
@@ -97,10 +101,10 @@ def update_page(rows: list[dict[str, Any]], report: str) -> None:
     text = page.read_text(encoding="utf-8")
     merged = merge_sections(text, f"\n{report}")
     page.write_text(text[: text.index(SECTION_START)] + merged, encoding="utf-8")
-    half, model, arm = (rows[0][name] for name in ("half", "model", "arm"))
-    if merged.startswith(f"{SECTION_START}`{half}`, {model}, arm `{arm}`:"):
-        first = [row for row in rows if (row["half"], row["model"], row["arm"]) == (half, model, arm)]
-        subtitle = f"Half {half}, {model}, calls in text {'repaired' if arm == 'repair' else 'left alone'}"
+    task_set, model, arm = (rows[0][name] for name in ("set", "model", "arm"))
+    if merged.startswith(f"{SECTION_START}`{task_set}`, {model}, arm `{arm}`:"):
+        first = [row for row in rows if (row["set"], row["model"], row["arm"]) == (task_set, model, arm)]
+        subtitle = f"Set {task_set}, {model}, calls in text {'repaired' if arm == 'repair' else 'left alone'}"
         (HERE / "effect.svg").write_text(picture(list_figures(first), subtitle), encoding="utf-8")
 
 
@@ -109,7 +113,7 @@ def main() -> None:
     folder: Path = arguments.out or Path(mkdtemp(prefix="hw-effect-results-"))
     if not arguments.report:
         run(arguments, folder)
-    rows = [row for row in read_results(folder) if arguments.half in (row["half"], "both")]
+    rows = [row for row in read_results(folder) if arguments.set in (row["set"], "all")]
     report = write_report(rows)
     print(report)
     progress(f"All runs are in {folder / 'results.jsonl'}.")

@@ -9,11 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from bench.effect.systems import PLAIN, SYSTEMS
 from bench.effect.task_list import TASKS
+from bench.effect.tasks import TASK_SETS
 
 Row = dict[str, Any]
 RESAMPLES: Final = 2_000
 SEED: Final = 7
-SECTION_START: Final = "## Half "
+SECTION_START: Final = "## Set "
 
 
 class Figure(NamedTuple):
@@ -114,22 +115,23 @@ def list_figures(rows: Iterable[Row]) -> list[SystemFigures]:
 
 
 def write_report(rows: Sequence[Row]) -> str:
-    """Write the tables of each half, model and arm that the rows have."""
+    """Write the tables of each set, model and arm that the rows have."""
     sections: list[str] = []
     keys = sorted(
-        {(row["half"], row["model"], row["arm"]) for row in rows}, key=lambda key: (key[0] != "judge", key[1], key[2] != "repair")
+        {(row["set"], row["model"], row["arm"]) for row in rows},
+        key=lambda key: (TASK_SETS.index(key[0]), key[1], key[2] != "repair"),
     )
-    for half, model, arm in keys:
-        chosen = [row for row in rows if (row["half"], row["model"], row["arm"]) == (half, model, arm)]
+    for task_set, model, arm in keys:
+        chosen = [row for row in rows if (row["set"], row["model"], row["arm"]) == (task_set, model, arm)]
         tasks = {row["task"] for row in chosen}
         items = sum(len(TASKS[task].items) for task in tasks)
-        title = f"## Half `{half}`, {model}, arm `{arm}`: {len(tasks)} tasks with {items} items, {len(chosen)} runs"
+        title = f"## Set `{task_set}`, {model}, arm `{arm}`: {len(tasks)} tasks with {items} items, {len(chosen)} runs"
         sections += [title, write_main_table(chosen), write_differences(chosen), write_kinds(chosen)]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def merge_sections(page: str, report: str) -> str:
-    """Put the sections of a report into a page of earlier results, in place of those of the same half, model and arm."""
+    """Put the sections of a report into a page of earlier results, in place of those of the same set, model and arm."""
     sections = {get_key(section): section for section in split_sections(page)} | {
         get_key(section): section for section in split_sections(report)
     }
@@ -141,7 +143,7 @@ def split_sections(page: str) -> list[str]:
 
 
 def get_key(section: str) -> str:
-    """Return the half, model and arm of a section's title."""
+    """Return the set, model and arm of a section's title."""
     return section.partition("\n")[0].partition(": ")[0]
 
 

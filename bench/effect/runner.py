@@ -21,7 +21,7 @@ from starlette.routing import Route
 from bench.effect.proxy import Proxy, RunLog
 from bench.effect.simulated import Rates, SimulatedModel
 from bench.effect.systems import SYSTEMS, Ended
-from bench.effect.task_list import HALF, TASKS
+from bench.effect.task_list import SET_OF_TASK, TASKS
 from bench.effect.verdict import judge
 from bench.harness import Unavailable, progress
 from bench.peer import ENVIRONMENTS, ROOT, environment
@@ -242,7 +242,7 @@ def describe(job: Job, folder: Path, result: dict[str, Any], log: RunLog) -> dic
         "id": job.id,
         **job._asdict(),
         "kind": task.kind,
-        "half": HALF[job.task],
+        "set": SET_OF_TASK[job.task],
         "wording": task.wording,
         "end": ended.end,
         **judgement._asdict(),

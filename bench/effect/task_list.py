@@ -1,13 +1,14 @@
-"""The tasks, by kind. No two items of any tasks name the same file, except edits of one file."""
+"""The tasks, by kind. No two tasks name the same file."""
 
 from collections.abc import Mapping
 from typing import Final
 
+from bench.effect.fresh_tasks import FRESH_TASKS
 from bench.effect.tasks import (
-    Half,
     Item,
     Kind,
     Task,
+    TaskSet,
     Wording,
     document,
     edit,
@@ -16,7 +17,7 @@ from bench.effect.tasks import (
     function,
     impossible,
     number,
-    split_in_halves,
+    split_in_sets,
     write,
 )
 
@@ -836,4 +837,6 @@ add(
     ),
 )
 
-HALF: Final[dict[str, Half]] = split_in_halves(TASKS.values())
+SET_OF_TASK: Final[dict[str, TaskSet]] = split_in_sets(TASKS.values())
+SET_OF_TASK.update(dict.fromkeys(FRESH_TASKS, "fresh"))
+TASKS.update(FRESH_TASKS)

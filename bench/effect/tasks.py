@@ -12,9 +12,10 @@ from bench.effect.function_cases import passes_cases
 
 Kind = Literal["one", "given", "computed", "edits", "read", "mixed", "impossible", "long", "code", "facts"]
 Wording = Literal["numbered", "bullets", "commas", "paragraphs", "first then"]
-Half = Literal["tune", "judge"]
+TaskSet = Literal["fresh", "judge", "tune"]
 
-HALVES: Final[tuple[Half, ...]] = ("tune", "judge")
+TASK_SETS: Final[tuple[TaskSet, ...]] = ("fresh", "judge", "tune")  # as a report orders them
+SPLIT_SETS: Final[tuple[TaskSet, ...]] = ("tune", "judge")
 SPLIT_SEED: Final = 20261118
 NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -81,14 +82,14 @@ def read(path: Path) -> str | None:
         return None
 
 
-def split_in_halves(tasks: Iterable[Task]) -> dict[str, Half]:
-    """Assign every task to a half by a fixed seed, the same share of each kind to both."""
-    halves: dict[str, Half] = {}
+def split_in_sets(tasks: Iterable[Task]) -> dict[str, TaskSet]:
+    """Assign every task to `tune` or `judge` by a fixed seed, the same share of each kind to both."""
+    sets: dict[str, TaskSet] = {}
     for kind, group in groupby(sorted(tasks, key=lambda task: (task.kind, task.name)), key=lambda task: task.kind):
         names = [task.name for task in group]
         random.Random(f"{SPLIT_SEED} {kind}").shuffle(names)
-        halves |= {name: HALVES[place % 2] for place, name in enumerate(names)}
-    return halves
+        sets |= {name: SPLIT_SETS[place % 2] for place, name in enumerate(names)}
+    return sets
 
 
 # Items
