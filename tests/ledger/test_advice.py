@@ -44,6 +44,12 @@ def calculated(expression: str, result: int) -> MadeCall:
             "Call calculate with the numbers of the item first, then write its result.",
         ),
         (
+            "Raise the heat in bill.txt from 80 to 90",
+            "edit_file write_file",
+            [READ_BILL],
+            'Call edit_file with the path bill.txt, old "heat 80" and new "heat 90".',
+        ),
+        (
             "Set heat: 90 in bill.txt",
             "edit_file write_file",
             [MadeCall("read_file", {"path": "bill.txt"}, '{"content": "rent: 700\\nheat: 80\\n"}', succeeded=True)],

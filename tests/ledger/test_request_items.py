@@ -42,6 +42,24 @@ from tests.tables import each_row
             ("Fix the bug in src/app.py", "add a test in tests/test_app.py"),
         ),
         (
+            "Can you save two words? Put sun in a.txt, and moon in b.txt.",
+            "Can you save two words?",
+            ("Put sun in a.txt", "put moon in b.txt"),
+        ),
+        (
+            "I need two files: a.txt with the word red and b.txt with the word blue.",
+            "I need two files",
+            ("write a.txt with the word red", "write b.txt with the word blue"),
+        ),
+        (
+            "Look at team.csv. Who is the oldest? Write the name to a.txt. How many live in Rome? Write the number to b.txt.",
+            "",
+            (
+                "Look at team.csv. Who is the oldest? Write the name to a.txt",
+                "How many live in Rome? Write the number to b.txt",
+            ),
+        ),
+        (
             "Add the line total to bill.txt and write the total to sum.txt",
             "",
             ("Add the line total to bill.txt", "write the total to sum.txt"),
@@ -63,6 +81,8 @@ def test_a_request_with_several_items_is_split(request_text: str, introduction: 
         "Copy a.txt to b.txt and c.txt",
         "Read notes.txt. Write its summary to out.txt.",
         "Add the amounts in bill.txt and write the total to total.txt.",
+        "Look up the salad in menu.txt and note its price in salad.txt.",
+        "Write the city of Ada, as given in people.csv, to ada.txt.",
         'Write "a.txt, and put it into b.txt" to c.txt',
         "Explain Node.js and Vue.js, and compare them with www.example.com/a.html",
         "\n".join(f"- write {n} to {n}.txt" for n in range(51)),

@@ -10,9 +10,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.ledger.items.arithmetic import can_derive, has_sign_for, is_direct
+from headway.ledger.items.arithmetic import can_derive, choose_number, has_sign_for, is_arithmetic, is_direct, list_factors
 from headway.ledger.items.request_items import (
     LITERAL_WORDS,
+    LineSetting,
     changes_file,
     find_replaced_text,
     find_setting,
@@ -50,6 +51,7 @@ PLACES: Final = {"first": 0, "second": 1, "third": 2, "last": -1}
 NUMBER_WORDS: Final = {
     word: number for number, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2)
 }
+KEY_NOUNS: Final = to_words("setting value entry flag option key field variable number")
 CHANGING_LINES: Final = re.compile(r"\b(?:add|append|insert|prepend|delete|remove|replace|change|keep|swap|sort)\b", re.IGNORECASE)
 ONLY_NUMBER: Final = re.compile(r"\b(?:only|just) (?:the|a|one) (?:number|result)\b|\ba plain number\b", re.IGNORECASE)
 FUNCTION: Final = re.compile(r"\bfunctions? `?([A-Za-z_]\w{0,60})`?\(")
@@ -112,11 +114,11 @@ def find_replacement_doubts(item: str, path: str, text: str, work: Work, others:
     original = work.originals.get(path, "")
     if not original or list_paths(item) != [path]:
         return
-    old, new = find_edit(item, original)
+    old, new, is_line = find_edit(item, original)
     before = count_occurrences(old, original) if old and not count_occurrences(old, new) else 0
     if before and count_occurrences(old, text) >= before:
         yield f"{old} is still in {path}. Replace it by {new}."
-    elif find_setting(item) and new and to_plain_line(new) not in map(to_plain_line, text.splitlines()):
+    elif is_line and to_plain_line(new) not in map(to_plain_line, text.splitlines()):
         yield f"{path} must have the line: {new}"
     if loses_lines(frozenset((item, *others)), original, text):
         yield f"Lines that were in {path} are missing."
@@ -131,18 +133,48 @@ def count_occurrences(words: str, text: str) -> int:
 @lru_cache(maxsize=4)
 def loses_lines(items: frozenset[str], before: str, after: str) -> bool:
     """Whether the replacements that all these items ask for took other lines from a text. Cached, because each of them asks."""
-    replaced = [find_edit(item, before)[0] for item in items]
+    replaced = [find_edit(item, before).old for item in items]
     kept = {line.strip() for line in before.splitlines() if not any(old in line for old in replaced)}
     return all(replaced) and not kept <= {line.strip() for line in after.splitlines()}
 
 
-def find_edit(item: str, text: str) -> tuple[str, str]:
-    """Return the text that an item wants to replace in a file, and the new one, as far as its words say both."""
+class Edit(NamedTuple):
+    """A text that is to be replaced in a file, and the new one; both empty if an item's words do not say them."""
+
+    old: str
+    new: str
+    is_line: bool = False
+
+
+def find_edit(item: str, text: str) -> Edit:
+    """Find the edit of a file's text that an item asks for, as far as its words say both sides."""
     setting = find_setting(item)
-    if not setting:
-        return find_replaced_text(item)
-    lines = find_setting_lines(text).get(setting.key.strip("\"'"), ())
-    return (lines[0], setting.line or put_value(lines[0], setting.value)) if len(lines) == 1 else ("", "")
+    if setting:
+        lines = find_setting_lines(text).get(to_key(setting.key), ())
+        if len(lines) == 1:
+            return Edit(lines[0], setting.line or put_value(lines[0], setting.value), is_line=True)
+        if old := find_valued_line(setting, text):
+            return Edit(old, NUMBER.sub(setting.value, old), is_line=True)
+    old, new = find_replaced_text(item)
+    if text and old not in text:
+        old = old.partition(" ")[2]  # `web` in `rename the section web to server`
+    return Edit(old, new) if old and (old in text or not text) else Edit("", "")
+
+
+def to_key(key: str) -> str:
+    """Return `port` for `the value of the "port" setting`."""
+    words = key.rpartition(" of ")[2].split()
+    words = words[1:] if words[:1] == ["the"] else words
+    words = words[:-1] if len(words) > 1 and words[-1].lower() in KEY_NOUNS else words
+    return " ".join(words).strip("\"'`").lower()
+
+
+def find_valued_line(setting: LineSetting, text: str) -> str:
+    """Return the only line with the words of a key such as `price of Soup` and a single number, like the new value."""
+    subject = list_tokens(to_key(setting.key))
+    lines = [line.strip() for line in text.splitlines() if subject <= list_tokens(line)] if subject else []
+    is_number = NUMBER.fullmatch(setting.value) is not None
+    return lines[0] if is_number and len(lines) == 1 and len(NUMBER.findall(lines[0])) == 1 else ""
 
 
 @lru_cache(maxsize=4)
@@ -152,7 +184,7 @@ def find_setting_lines(text: str) -> Mapping[str, Sequence[str]]:
     for line in text.splitlines():
         start, sign, _ = split_setting(line)
         if sign:
-            found.setdefault(start.strip(" \"'\t"), []).append(line.strip())
+            found.setdefault(to_key(start.strip(" \"'\t")), []).append(line.strip())
     return found
 
 
@@ -175,15 +207,23 @@ def to_plain_line(line: str) -> str:
 
 
 def find_lookup_doubts(item: str, path: str, text: str, work: Work) -> Iterator[str]:
-    """Yield why a single number is not that of the only line of a source which has the item's own words."""
+    """Yield why a short text is not from the only line of a source which has the item's own words."""
     sources = [source for source in list_sources(item) if source in work.contents]
-    if len(sources) != 1 or not is_only_target(item, path) or not NUMBER.fullmatch(text.strip()):
+    found = text.strip()
+    if len(sources) != 1 or not is_only_target(item, path) or not found or "\n" in found:
         return
     own_words = {word for word in list_tokens(strip_introduction(item)) if len(word) > 2} - list_tokens(" ".join(list_paths(item)))
     names = own_words | {path.rpartition("/")[2].partition(".")[0].lower()}
-    lines = [line for line in work.contents[sources[0]].splitlines() if names & list_tokens(line)]
-    if len(lines) == 1 and text.strip() not in NUMBER.findall(lines[0]) and NUMBER.search(lines[0]):
-        yield f"{text.strip()} is not in the line of {sources[0]} that says: {lines[0].strip()}"
+    lines = [line.strip() for line in work.contents[sources[0]].splitlines()]
+    named = [line for line in lines if names & list_tokens(line)]
+    if len(named) != 1:
+        return
+    is_number = NUMBER.fullmatch(found) is not None
+    is_wrong_number = is_number and found not in NUMBER.findall(named[0]) and bool(NUMBER.search(named[0]))
+    is_compared = COMPARING.search(strip_introduction(item)) is not None
+    is_of_another = not is_number and not is_compared and found not in named[0] and any(found in line for line in lines)
+    if is_wrong_number or is_of_another:
+        yield f"{found} is not in the line of {sources[0]} that says: {named[0]}"
 
 
 def is_only_target(item: str, path: str) -> bool:
@@ -229,7 +269,7 @@ SHORT_TEXT: Final = 300  # characters; the words and numbers of longer texts are
 EXPRESSION: Final = re.compile(r"\d\s*[-+*/×^]\s*\d")
 DATE: Final = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")
 COMPUTING: Final = re.compile(
-    r"\d\s*[-+*/×%]\s*\d|\b(?:calculate|compute|add|sum|total|multipl\w+|product|divid\w+|subtract|difference|times|plus|minus"
+    r"\d\s*[+*×%]\s*\d|\d\s+[-/]\s+\d|\b(?:calculate|compute|add|sum|total|multipl\w+|product|divid\w+|subtract|difference|times|plus|minus"
     r"|average|mean|median|percent\w*|double|half|twice|square\w*|remainder|count|how many|number of|per|wage|cost|price)\b",
     re.IGNORECASE,
 )
@@ -239,18 +279,28 @@ PLACEHOLDER: Final = re.compile(
 FILLERS: Final = to_words("done ok okay todo tbd n/a null undefined unknown example placeholder content text")
 OPENINGS: Final = ("sure,", "sure!", "certainly", "of course", "here is", "here are", "here's")
 SEPARATOR: Final = re.compile(r"[,;:=|\t]")
+NAME_AND_NUMBER: Final = re.compile(r"([^\d\n]{2,80}) (\d[\d.,]{0,20})")
+FILE_NAME: Final = re.compile(r"\bfile ?names?\b|\bnames? of (?:the|each|all|every) files?\b|\bwhich file\b", re.IGNORECASE)
+ENTRIES: Final = to_words("line lines entry row item word text")
+MARKING: Final = to_words("about with for of saying says")  # between `line` and the words of it
+RANGES: Final = to_words("the all every each any both empty blank duplicate")  # words before a description
 ENTRY: Final = re.compile(r"\b(?:lines?|rows?|entry|entries|records?|all|both|whole|copy|append|add|sort)\b")
-# Words with which a given word may itself be the answer, as in `the larger of 3 and 5`
-CHOOSING: Final = re.compile(
-    r"\b(?:first|last|second|third|middle|only|\w{2,}er|\w{2,}est|which|most|least|best|word|words|letter)\b"
-)
+# Words with which a given word may itself be the answer, as in `the first word of …`, or among several, as in `which of a or b`
+PLACING: Final = re.compile(r"\b(?:first|last|second|third|middle|word|words|letter)\b")
+COMPARING: Final = re.compile(r"\b(?:only|\w{2,}er|\w{2,}est|which|most|least|best)\b")
+TURNING: Final = re.compile(r"\b(?:translat\w+|revers\w+|convert\w*)\b")
+CHOICE: Final = re.compile(r"\bor\b|,|\b(?:of|between|among) [^.,]{1,60}\band\b")
+DESCRIBING: Final = ("the", "a", "an", "which", "where", "when", "what", "word", "convert")
+DESCRIBED_LIMIT: Final = 3  # words
+WANTS_NAME: Final = re.compile(r"\bthe names? of\b|\bwho\b", re.IGNORECASE)
 COPYING: Final = re.compile(
     r"\b(?:copy|duplicate|whole|all|entire|everything|text of|content of|contents of|append|sort)\b", re.IGNORECASE
 )
 WANTS_NUMBER: Final = re.compile(
     r"\b(?:number|total|sum|result|wage|product|average|mean|difference|quotient|remainder|square|cube|percentage)\b", re.IGNORECASE
 )
-TOTAL: Final = re.compile(r"\b(?:total|sum)\b", re.IGNORECASE)
+HOW_MANY: Final = re.compile(r"\bhow (?:many|much)\b|\bthe number of\b|^count\b", re.IGNORECASE)
+COMBINING: Final = (re.compile(r"\b(?:total|sum)\b", re.IGNORECASE), re.compile(r"\b(?:average|mean)\b", re.IGNORECASE))
 CONSTANTS: Final = frozenset(("2", "7", "12", "24", "60", "100", "365", "1000", "3600"))
 EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b", re.IGNORECASE)
 ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\bline\b", re.IGNORECASE)
@@ -315,7 +365,8 @@ def find_doubts(
         yield "literal", doubt
     yield from find_text_doubts(item, path, content, work, literals, is_whole=is_whole)
     if is_known and text.strip():
-        is_computed = wants_calculation(strip_introduction(item))
+        own_words = strip_introduction(item)
+        is_computed = wants_calculation(own_words) and (is_arithmetic(item) or bool(list_numbers(own_words)))
         yield from (("stated", reason) for reason in find_stated_doubts(item, path, text, work, others, is_computed=is_computed))
 
 
@@ -324,19 +375,43 @@ def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[
     if not content.strip() and not EMPTYING.search(item):
         yield "empty", f"The content of {path} is missing."
     original = work.originals.get(path, "")
+    removed = find_removed_text(item)
     has_all_lines = all(line.strip() in content for line in original.splitlines())
     words = list_words(original)
     has_few_words = len(words & list_words(content)) < len(words) // 2
     is_cut = loses_lines(frozenset((item,)), work.current.get(path, ""), content)  # also what other items changed before
-    is_edited = needs_existing(item, path) or find_setting(item) is not None
+    is_edited = is_edit(item, path) or bool(removed)
     if original and content.split() == original.split() and CORRECTING.search(item):
         yield "lost", f"{path} is as it was before. Change what was asked for."
     elif (EXTENDING.search(item) and not has_all_lines) or (is_edited and (has_few_words or is_cut)):
         yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
+    elif removed and not find_unmarked_lines(original, removed) <= {line.strip() for line in content.splitlines()}:
+        yield "lost", f"Keep the lines of {path} that do not say {removed}."
+    elif removed and removed in original and removed in content:
+        yield "stated", f"{removed} is still in {path}. Remove it."
     source = find_copied(item) if path not in list_sources(item) else ""
     copied = work.contents.get(source, "")
     if source and copied and copied.split() != content.split():
         yield "copy", f"The content of {path} must be exactly that of {source}: {copied.strip()}"
+
+
+def find_removed_text(item: str) -> str:
+    """Return X in `remove X from FILE` and in `delete the line about X from FILE`; nothing where X is described."""
+    text = strip_lead_in(strip_introduction(item))
+    words = read_words(text)
+    end = next((n for n, word in enumerate(words[:-1]) if n > 1 and word.bare in ("from", "in") and words[n + 1].path), 0)
+    if not end or words[0].bare not in ("remove", "delete", "erase"):
+        return ""
+    start = next((n for n in range(end - 1) if words[n].bare in MARKING), 0)
+    first = start + 1
+    if not start and words[1].bare == "the" and words[2].bare in ENTRIES:
+        first = 3
+    is_described = not start and words[first].bare in RANGES
+    return "" if is_described or first >= end else strip_quotes(text[words[first].start : words[end - 1].end])
+
+
+def find_unmarked_lines(text: str, words: str) -> set[str]:
+    return {line.strip() for line in text.splitlines() if words not in line}
 
 
 def find_copied(item: str) -> str:
@@ -375,22 +450,46 @@ def find_text_doubts(
         return
     if (PLACEHOLDER.search(content) or is_filler(content)) and content.strip(MARKS).lower() not in item.lower():
         yield "placeholder", "Write the text itself, not a placeholder for it."
-    if not literals and repeats_request(item, content):
-        yield "echo", "That only repeats the request. Write the text that it describes."
-    if not literals and content.strip() in (path, path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]):
-        yield "echo", "That is only the name of the file. Write the text that was asked for."
+    if not literals:
+        yield from find_echo_doubts(item, path, content, work, is_whole=is_whole)
     if is_whole and ONE_WORD.search(item) and len(content.split()) > 1:
         yield "echo", "Write a single word."
-    if is_whole and not literals and (copied := find_whole_entry(item, content, work)):
-        yield "whole", f"That is all of {copied}. Write only the part that was asked for."
     is_lone_number = len(list_numbers(item)) > 1 and NUMBER.fullmatch(content.strip())
-    is_given = set(list_all_numbers(content)) <= list_numbers(item) and (SETTING.search(item) or not wants_calculation(item))
+    added = set(list_all_numbers(content)) - list_numbers(work.originals.get(path, ""))
+    is_given = added <= list_numbers(item) and (
+        EXTENDING.search(item) or is_edit(item, path) or not (wants_calculation(item) or choose_number(item))
+    )
     if not literals and (wants_calculation(item) or is_lone_number) and not is_given:
         yield from find_number_doubts(item, content, work)
     elif not literals and content.strip() not in item and not PLACEHOLDER.search(content):
         strange = list_words(content) - list_words(item) - work.words
         if is_whole and strange and len(strange) < len(list_words(content)):
             yield "words", "Write only the text that was asked for, without other words."
+
+
+def find_echo_doubts(item: str, path: str, content: str, work: Work, *, is_whole: bool) -> Iterator[tuple[Doubt, str]]:
+    """Yield why a text is none that the item asks for, but words of the request, of a source or of another kind."""
+    own_words = strip_introduction(item)
+    name = path.rpartition("/")[2]
+    if repeats_request(item, content):
+        yield "echo", "That only repeats the request. Write the text that it describes."
+    elif content.strip() in (*list_paths(item), name, name.partition(".")[0]) and not FILE_NAME.search(item):
+        yield "echo", "That is only the name of the file. Write the text that was asked for."
+    elif is_whole and WANTS_NAME.search(own_words) and not list_words(content):
+        yield "echo", "Write the name that was asked for."
+    elif is_whole and HOW_MANY.search(own_words) and is_only_target(item, path) and has_no_number(content):
+        yield "number", "Write the number that was asked for."
+    if is_whole and (copied := find_whole_entry(item, content, work)):
+        yield "whole", f"That is all of {copied}. Write only the part that was asked for."
+
+
+def is_edit(item: str, path: str) -> bool:
+    """Whether an item changes a part of a file, as far as its words show."""
+    return needs_existing(item, path) or find_setting(item) is not None or bool(SETTING.search(item))
+
+
+def has_no_number(content: str) -> bool:
+    return not NUMBER.search(content) and list_words(content).isdisjoint(NUMBER_WORDS.keys() | {"no", "none", "zero", "one"})
 
 
 def is_filler(content: str) -> bool:
@@ -406,11 +505,27 @@ def repeats_request(item: str, content: str) -> bool:
     has_request = own_words.count(" ") >= 3 and own_words in words
     is_premise = words in (own_words.partition(":")[0], own_words.partition(":")[0].removeprefix("the ")) and ":" in own_words
     noun, given = find_description(own_words)
-    may_be_given = CHOOSING.search(f"{noun} {given}") or (NUMBER.fullmatch(words) and wants_calculation(item))
+    description = f"{noun} {given}" if noun else own_words
+    is_placed = PLACING.search(description) and not TURNING.search(own_words)
+    is_choice = is_placed or (COMPARING.search(description) and CHOICE.search(own_words))
+    may_be_given = is_choice or (NUMBER.fullmatch(words) and wants_calculation(item))
     is_given = f" {words} " in f" {given} " and not may_be_given
     is_sentence = bool(noun) and f" {noun} of {given} is " in f" {words} "
-    is_description = words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} "
-    return has_request or is_premise or is_given or is_sentence or is_description
+    whole = f" {' '.join(item.lower().split())} "
+    is_description = words.count(" ") >= 2 and f" the {words} " in whole and f" that the {words} " not in whole
+    is_task = words.count(" ") >= 2 and words.startswith(("a ", "an ", "one ")) and own_words.partition(" ")[2].startswith(words)
+    is_noun = not may_be_given and is_described(words, own_words)
+    return any((has_request, is_premise, is_given, is_sentence, is_description, is_task, is_noun))
+
+
+def is_described(words: str, own_words: str) -> bool:
+    """Whether a few words are only what the request describes the wanted text with, as `silver` is in `the symbol for silver`."""
+    if words.count(" ") >= DESCRIBED_LIMIT or "," in words or not words:
+        return False
+    before, _, after = f" {own_words} ".partition(f" {words} ")
+    lead, following = before.rpartition(" ")[2], read_words(after)
+    is_object = len(following) > 1 and following[0].bare in ("to", "into", "in") and bool(following[1].path)
+    return bool(after) and (lead in ("of", "for") or (lead in DESCRIBING and not is_object and bool(following)))
 
 
 def find_description(own_words: str) -> tuple[str, str]:
@@ -430,8 +545,11 @@ def find_whole_entry(item: str, content: str, work: Work) -> str:
     if source and not COPYING.search(item):
         return source
     parts = [part.strip().lower() for part in SEPARATOR.split(entry)]
+    if len(parts) == 1 and (named := NAME_AND_NUMBER.fullmatch(entry)):
+        parts = [named[1].lower(), named[2]]
     own_words = " ".join(strip_introduction(item).lower().split())
-    is_part_wanted = len(parts) > 1 and not ENTRY.search(own_words) and any(len(part) > 1 and part in own_words for part in parts)
+    is_named = any(len(part) > 1 and part in own_words for part in parts) or WANTS_NAME.search(own_words)
+    is_part_wanted = len(parts) > 1 and not ENTRY.search(own_words) and is_named
     is_line = any(entry in map(str.strip, text.splitlines()) for text in texts.values())
     return f"the line {entry}" if is_line and is_part_wanted else ""
 
@@ -447,7 +565,7 @@ def is_calculation_for(item: str, call: MadeCall, work: Work) -> bool:
         return False
     texts = [work.contents.get(path, "") for path in list_sources(item)] if wants_calculation(item) else []
     expression = str(call.arguments.get("expression"))
-    used, named = list_numbers(expression), list_numbers(item).union(*map(list_numbers, texts))
+    used, named = list_numbers(expression), list_numbers(item).union(*map(list_numbers, texts), list_factors(item))
     is_meant = (
         can_derive(item, get_field(call.result, "result"), strip_introduction(item))
         if is_direct(item)
@@ -468,7 +586,7 @@ def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Do
         results = [number for number in found if number not in operands and can_derive(item, number, strip_introduction(item))]
         yield "number", f"Write only {results[-1]}." if results else "Write only the number that was asked for."
         return
-    given = operands.union(*map(list_numbers, texts))
+    given = operands.union(*map(list_numbers, texts), list_factors(item))
     for number in found:
         is_calculated = any(
             strip_zeros(result) == strip_zeros(number)
@@ -490,9 +608,10 @@ def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Do
 
 
 def is_stated_number(item: str, number: str, text: str) -> bool:
-    """Whether a text says a number. A total has to be called one, because the parts of a sum are not its result."""
+    """Whether a text says a number. A total or an average has to be called one, because its parts are not the result."""
     lines = [line for line in text.splitlines() if number in list_numbers(line)]
-    return any(map(TOTAL.search, lines)) if TOTAL.search(item) else bool(lines)
+    combined = next((words for words in COMBINING if words.search(item)), None)
+    return any(map(combined.search, lines)) if combined else bool(lines)
 
 
 def strip_marks(text: str) -> str:

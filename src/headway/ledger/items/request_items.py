@@ -47,16 +47,32 @@ TELLING_WORDS: Final = to_words("tell explain answer reply")
 CHANGING_WORDS: Final = to_words(
     "write rewrite save store put create add append prepend insert copy replace change edit update correct fix rename move delete "
     "remove repair generate produce draft compose export convert translate fill set implement refactor extend complete sort merge "
-    "record swap make"
+    "record swap make note jot enter raise lower increase decrease reduce bump switch turn adjust modify amend substitute exchange "
+    "summarise summarize erase cross tick"
 )
-EDITING_WORDS: Final = to_words("replace change edit correct rename swap")  # these need an existing file
+REPLACING_WORDS: Final = to_words("replace change swap substitute exchange rename")
+ADJUSTING_WORDS: Final = to_words("raise lower increase decrease reduce bump switch turn adjust modify amend")
+EDITING_WORDS: Final = REPLACING_WORDS | ADJUSTING_WORDS | to_words("edit correct")  # these need an existing file
+SETTING_WORDS: Final = ADJUSTING_WORDS | to_words("set change update")
+BY_WORDS: Final = to_words("by with to into for")
+RECORDING_WORDS: Final = to_words("write save store put note record enter")
+RANGE_WORDS: Final = to_words("every each all any")
+STATE_WORDS: Final = to_words("be become have read say contain")  # after `should`
 INTO_WORDS: Final = to_words("to into onto as")
 PLACE_WORDS: Final = INTO_WORDS | to_words("in called named file")
 FILLERS: Final = to_words("a an the new text file called named")
 LITERAL_MARKS: Final = to_words("text word words name sentence line phrase")
-DESCRIBING_WORDS: Final = to_words("of from in on about that which for with")
-RESTRICTING_WORDS: Final = to_words("only each every exactly plain without just single keep always never must number capitals one")
+SAYING_WORDS: Final = to_words("says saying reads reading")
+ASKING_WORDS: Final = to_words("that how what which who where when why")
 RESULT_WORDS: Final = to_words("total sum result")
+# A text beside one of these is not what the file must say, as in `translate the word house`.
+WORKING_WORDS: Final = to_words(
+    "translate convert reverse spell count repeat define look find read capitalise capitalize backwards reversed capital capitals "
+    "uppercase lowercase twice times"
+)
+COMBINED_WORDS: Final = RESULT_WORDS | to_words("product difference quotient average")
+DESCRIBING_WORDS: Final = to_words("of from in on about that which for with saying describing explaining telling")
+RESTRICTING_WORDS: Final = to_words("only each every exactly plain without just single keep always never must number capitals one")
 REFERRING_WORDS: Final = to_words("it its them their these those this that both above previous same result results earlier other")
 # A word before "that" which does not make it a relative pronoun, as in `the season that follows`
 BEFORE_PRONOUN: Final = to_words("write copy put add save move append of from with to into in on and by than use do after before")
@@ -116,7 +132,7 @@ def list_paths(text: str) -> list[str]:
 def split_request(request: str) -> RequestItems:
     """Split a request into items, if it clearly asks for several."""
     text = request[:READ_LIMIT].strip()
-    found = split_list(text) or split_sentences(text) or split_clauses(text)
+    found = split_list(text) or split_sentences(text) or split_clauses(text) or split_files(text)
     if found is None or not 2 <= len(found.items) <= ITEMS_LIMIT:
         return RequestItems("", ())
     return found
@@ -177,12 +193,39 @@ def split_clauses(text: str) -> RequestItems | None:
     return RequestItems("", items) if len(items) > 1 else None
 
 
+def split_files(text: str) -> RequestItems | None:
+    """Split a last sentence that names one file in each clause, as `Put sun in a.txt, moon in b.txt and star in c.txt` does."""
+    words = read_words(text)
+    first = next((n for n, word in enumerate(words) if word.path), 0)
+    start = next((words[n].end for n in range(first - 1, -1, -1) if text[words[n].end - 1] in ".?!:"), 0)
+    introduction, pieces = text[:start].strip(" :"), list_clauses(text[start:])
+    pieces = [remove_joint(piece) for piece in pieces]
+    named = [list_paths(piece) for piece in pieces]
+    lead = read_words(strip_lead_in(pieces[0]))[:1]
+    verb = lead[0].bare if lead and lead[0].bare in CHANGING_WORDS else "write"
+    is_asked = verb != "write" or bool(introduction)
+    if not is_asked or any(len(paths) != 1 for paths in named) or len({paths[0] for paths in named}) < len(named):
+        return None
+    if not all(map(is_for_file, pieces)) or any(has_change(read_words(piece)) for piece in pieces[1:]):
+        return None
+    items = (piece if has_change(read_words(piece)) else f"{verb} {piece}" for piece in pieces)
+    return RequestItems(introduction, tuple(item.rstrip(" .") for item in items))
+
+
+def is_for_file(piece: str) -> bool:
+    """Whether a clause is `… in FILE` or `FILE with …`."""
+    words = read_words(piece)
+    is_first = len(words) > 2 and bool(words[0].path) and words[1].bare in ("with", "containing", "saying")
+    return is_first or (len(words) > 2 and bool(words[-1].path) and words[-2].bare in PLACE_WORDS)
+
+
 def list_clauses(text: str) -> list[str]:
     words = read_words(text)
     ends = [
         word.end
         for word, following in pairwise(words)
         if (following.bare in ("and", "then", "finally") or any(mark in text[word.end : following.start] for mark in ",;"))
+        and following.bare not in INTO_WORDS
         and not is_quoted(text, word.end)
     ]
     return [piece.strip(" ,;") for piece in cut(text, ends)]
@@ -245,12 +288,21 @@ def find_lead_in(text: str) -> str:
 
 def changes_file(text: str) -> bool:
     """Whether a text asks for the change of a file that it names."""
+    text = text[:READ_LIMIT]
+    question, _, rest = text.rpartition("? ")
+    if question and not list_paths(question):
+        text = rest  # as in `How much is 3 times 4? Save it in a.txt`
     words = read_words(strip_lead_in(text))
     if not any(word.path for word in words) or text.rstrip().endswith("?") or words[0].bare in QUESTION_WORDS:
         return False
     if words[0].bare == "do" and words[1:2] and words[1].bare in ("you", "i", "we", "they"):
         return False
-    return has_change(words) or bool(find_destinations(words, INTO_WORDS))
+    return has_change(words) or has_wanted_state(words) or bool(find_destinations(words, INTO_WORDS))
+
+
+def has_wanted_state(words: Sequence[Word]) -> bool:
+    """Whether the words say how something should be, as `the port in app.ini should be 90` does."""
+    return any(word.bare == "should" and after.bare in STATE_WORDS for word, after in pairwise(words))
 
 
 def has_change(words: Sequence[Word]) -> bool:
@@ -295,6 +347,8 @@ def list_sources(text: str) -> list[str]:
     end = next((n for n, word in enumerate(words[:-1]) if word.bare == "so" and words[n + 1].bare == "that"), len(words))
     main = words[:end]  # what it is for follows, as in `correct a.py so that the tests in b.py pass`
     destinations = find_destinations(main, INTO_WORDS) or find_destinations(main, PLACE_WORDS)
+    if len(destinations) > 1 and words[0].bare in RECORDING_WORDS and not any(word.bare == "and" for word in main):
+        destinations = {path for path in list_paths(text) if path in destinations and path not in list_paths(text)[:-1]}
     if end < len(words) and not destinations:
         destinations = {word.path for word in main if word.path}
     return [path for path in list_paths(text) if path not in destinations] if destinations else []
@@ -351,62 +405,117 @@ def list_literals(text: str) -> list[str]:
     return [text[: words[-2].start].strip(CLOSING_MARKS + OPENING_MARKS + " ")] if is_bare else []
 
 
-def find_replaced_text(text: str) -> tuple[str, str]:
-    """Find A and B in `replace A by B in FILE`, `in FILE replace A by B` and `in FILE change … from A to B`; otherwise nothing."""
-    text = strip_introduction(text[:READ_LIMIT])
+def strip_place(text: str) -> list[str]:
+    """Return a text without its first `in FILE`: the words before it, then these with the words after it."""
     words = read_words(text)
-    start = next((n for n, word in enumerate(words) if word.bare in ("replace", "change")), None)
-    if start is None:
+    for n, word in enumerate(words[:-1]):
+        end = next((later for later in range(n + 1, len(words)) if words[later].bare not in FILLERS), n) if word.bare == "in" else n
+        if end > n and words[end].path:
+            before, after = text[: word.start].strip(), text[words[end].end :].lstrip(" ,")
+            return [before, f"{before} {after}"] if before else [after]
+    return []
+
+
+def find_replaced_text(text: str) -> tuple[str, str]:
+    """Find A and B in `replace A by B in FILE`, `in FILE replace A by B` and `in FILE change … from A to B`; otherwise nothing.
+
+    Only B is known where A is described, as in `change the title to B in FILE`.
+    """
+    stated = strip_place(strip_introduction(text[:READ_LIMIT]))
+    return next((found for part in stated if any(found := parse_replacement(part))), ("", ""))
+
+
+def parse_replacement(text: str) -> tuple[str, str]:
+    words = read_words(text)
+    verbs = REPLACING_WORDS | ADJUSTING_WORDS
+    start = next((n for n, word in enumerate(words) if word.bare in verbs), len(words))
+    origin = next((n for n in range(start + 1, len(words)) if words[n].bare == "from"), start)
+    by = next((n for n in range(origin + 2, len(words) - 1) if words[n].bare in BY_WORDS), 0)
+    if not by or (origin == start and words[start].bare in ADJUSTING_WORDS):
         return "", ""
-    by = next((n for n, word in enumerate(words) if n > start + 1 and word.bare in ("by", "with", "to", "into")), None)
-    if by is None or by + 1 >= len(words):
-        return "", ""
-    end = next((n for n, word in enumerate(words[:-1]) if n > by + 1 and word.bare == "in" and words[n + 1].path), None)
-    is_before = any(word.bare == "in" and words[n + 1].path for n, word in enumerate(words[:start]))
-    if end is None and not is_before:
-        return "", ""
-    origin = next((n for n in range(start + 1, by) if words[n].bare == "from"), start)
     first = next(n for n in range(origin + 1, by + 1) if words[n].bare not in ("the", *LITERAL_MARKS) or n == by)
-    new = strip_marks(text[words[by + 1].start : words[end - 1].end if end else len(text)])
-    return strip_marks(text[words[first].start : words[by - 1].end]), new
+    old, new = text[words[first].start : words[by - 1].end], strip_marks(text[words[by + 1].start :])
+    if words[first].bare in RANGE_WORDS:
+        return "", ""
+    is_described = words[start].bare == "change" and origin == start and words[first - 1].bare == "the"
+    return ("" if is_described and strip_quotes(old) == old else strip_marks(old)), new
 
 
 def find_setting(text: str) -> LineSetting | None:
-    """Find `set KEY: VALUE in FILE`, also with an equals sign, `set KEY to VALUE in FILE`, and both after `in FILE`."""
+    """Find `set KEY: VALUE in FILE`, `set KEY to VALUE in FILE` and `KEY should be VALUE in FILE`, with `in FILE` in any place."""
     text = strip_lead_in(strip_introduction(text[:READ_LIMIT]))
+    found = next((found for part in strip_place(text) if (found := parse_setting(part))), None)
+    line = text.partition("the line is ")[2] or text.partition("the line says ")[2]
+    return found._replace(line=strip_marks(line)) if found and line else found
+
+
+def parse_setting(text: str) -> LineSetting | None:
     words = read_words(text)
-    is_after = len(words) > 3 and words[0].bare == "in" and bool(words[1].path)
-    verb = 2 if is_after else 0
-    if len(words) < verb + 3 or words[verb].bare != "set":
+    wanted = next((n for n in range(1, len(words) - 2) if words[n].bare == "should" and words[n + 1].bare in ("be", "become")), 0)
+    is_set = bool(words) and words[0].bare in SETTING_WORDS
+    if len(words) < 3 or not (wanted or is_set):
         return None
-    end = next((n for n, word in enumerate(words[:-1]) if n > verb + 1 and word.bare == "in" and words[n + 1].path), len(words))
-    end = next((n for n in range(verb + 2, end) if text[words[n - 1].end : words[n].start].startswith(",")), end)
-    if end == len(words) and not is_after:
+    start = 0 if wanted else 1
+    start += words[start].bare == "the"
+    end = next((n for n in range(start + 2, len(words)) if text[words[n - 1].end : words[n].start].startswith(",")), len(words))
+    if words[start].bare in RANGE_WORDS:
         return None
-    start = verb + 2 if words[verb + 1].bare == "the" else verb + 1
-    stated = text[words[start].start : words[end - 1].end]
-    *others, by = [0, *(n for n in range(start + 1, end - 1) if words[n].bare == "to")]
-    if len(others) > 1:
+    joints = [wanted] if wanted else [n for n in range(start + 1, end - 1) if words[n].bare == "to"]
+    if len(joints) > 1:
         return None  # several settings
-    if by:
-        key, value = text[words[start].start : words[by - 1].end], text[words[by + 1].start : words[end - 1].end]
-        line = text.partition("the line is ")[2] or text.partition("the line says ")[2]
-        return LineSetting(strip_marks(key), strip_marks(value), strip_marks(line))
+    if joints:
+        [by] = joints
+        key = text[words[start].start : words[by - 1].end].partition(" from ")[0]
+        value = text[words[by + (2 if wanted else 1)].start : words[end - 1].end]
+        return LineSetting(strip_marks(key), strip_marks(value), "")
+    stated = text[words[start].start : words[end - 1].end] if words[0].bare == "set" else ""
     sign = next((sign for sign in ":=" if sign in stated.rstrip(":=")), "")
     key, _, value = stated.partition(sign) if sign else ("", "", "")
     return LineSetting(key.strip(), strip_marks(value), strip_marks(stated)) if key.strip() else None
 
 
 def find_marked_text(text: str, words: Sequence[Word]) -> str:
-    """Find X in `the text X to FILE`."""
+    """Find X in `the text X to FILE`, `FILE with the text X`, `FILE that says X` and `"X" to FILE`."""
+    if any(word.bare in WORKING_WORDS for word in words[:LITERAL_WORDS]):
+        return ""
     for n, word in enumerate(words[:-1]):
-        is_aside = text[word.start : words[n + 1].start].rstrip().endswith((",", ";"))
-        if word.bare not in LITERAL_MARKS or words[n + 1].bare in DESCRIBING_WORDS or is_aside:
+        following = words[n + 1]
+        is_aside = text[word.start : following.start].rstrip().endswith((",", ";"))
+        is_last = not any(later.path for later in words[n + 1 : n + LITERAL_WORDS])
+        if word.bare in SAYING_WORDS and is_last and following.bare not in ASKING_WORDS:
+            said = strip_quotes(text[following.start :])
+            return said if words[n - 1].path or words[n - 2].path or not said[:1].islower() else ""
+        if word.bare not in LITERAL_MARKS or following.bare in DESCRIBING_WORDS or is_aside:
             continue
+        if is_last and n > 1 and words[n - 1].bare == "the" and words[n - 2].bare == "with":
+            return strip_quotes(text[following.start :])
         for end in range(n + 2, min(n + LITERAL_WORDS, len(words) - 1)):
             if words[end].bare in ("to", "into", "in") and words[end + 1].path:
-                return strip_quotes(text[words[n + 1].start : words[end - 1].end])  # its full stop belongs to it
-    return ""
+                return strip_quotes(text[following.start : words[end - 1].end])  # its full stop belongs to it
+    return find_quoted_text(text) or find_given_value(text, words)
+
+
+def find_given_value(text: str, words: Sequence[Word]) -> str:
+    """Find 42 in `write the number 42 to FILE`."""
+    beginning = [word.bare for word in words[:3]]
+    end = next((n for n, word in enumerate(words[:-1]) if word.bare in ("to", "into", "in") and words[n + 1].path), 0)
+    if len(beginning) < 3 or end not in (4, 5) or beginning[0] not in RECORDING_WORDS or beginning[1] != "the":
+        return ""
+    value = strip_quotes(text[words[3].start : words[end - 1].end])
+    is_value = value[:1].isdigit() and not any(sign in value for sign in "+*/×=")
+    return value if is_value and beginning[2] not in COMBINED_WORDS else ""
+
+
+def find_quoted_text(text: str) -> str:
+    """Find X in `write "X" to FILE`."""
+    plain = text.replace("“", '"').replace("”", '"')
+    pieces = plain.split('"')
+    if len(pieces) != 3:
+        return ""
+    before, after = read_words(strip_lead_in(pieces[0])), read_words(pieces[2])
+    is_written = len(before) == 1 and before[0].bare in RECORDING_WORDS
+    is_placed = len(after) > 1 and after[0].bare in ("to", "into", "in") and any(word.path for word in after[1:4])
+    return pieces[1] if is_written and is_placed else ""
 
 
 def strip_quotes(text: str) -> str:
