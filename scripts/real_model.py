@@ -255,7 +255,7 @@ def sum_usage(evidence: Evidence) -> Usage:
 
 def list_calls(evidence: Evidence) -> list[dict[str, str]]:
     """List the tool calls that were made, in order, with the beginning of each result."""
-    rows = evidence.rows("SELECT * FROM effects ORDER BY started_at, n, place")
+    rows = evidence.rows("SELECT * FROM effects ORDER BY started_at, n, call_index")
     return [
         {"tool": row["tool"], "arguments": row["arguments"], "state": row["state"], "result": row["result"][:QUOTE_LENGTH]}
         for row in rows

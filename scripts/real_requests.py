@@ -49,7 +49,7 @@ class Evidence(NamedTuple):
 
     def tools(self) -> list[str]:
         """The tools that were called successfully, in order."""
-        rows = self.rows("SELECT tool FROM effects WHERE state = 'succeeded' ORDER BY started_at, n, place")
+        rows = self.rows("SELECT tool FROM effects WHERE state = 'succeeded' ORDER BY started_at, n, call_index")
         return [row["tool"] for row in rows]
 
     def plan(self) -> list[str]:
@@ -97,7 +97,7 @@ def answer_is_prose(evidence: Evidence) -> Fact:
 
 
 def no_tools(evidence: Evidence) -> Fact:
-    calls = [row["tool"] for row in evidence.rows("SELECT tool FROM effects ORDER BY started_at, n, place")]
+    calls = [row["tool"] for row in evidence.rows("SELECT tool FROM effects ORDER BY started_at, n, call_index")]
     return Fact("no tool was called", not calls, ", ".join(calls))
 
 

@@ -6,12 +6,12 @@ from headway.ledger.goal import DECISION_KINDS
 
 WAITING = """SELECT t.id, t.waiting, (SELECT COUNT(*) FROM requests r WHERE r.turn_id = t.id AND r.state = 'open') FROM turns t"""
 OF_ENDED_RUNS = "SELECT q.kind, q.id FROM requests q JOIN runs r ON r.id = q.run_id WHERE q.state = 'open' AND r.ended_at <> 0"
-UNAPPROVED = """SELECT e.run_id, e.n, e.place, e.state, a.state FROM effects e
-    JOIN requests a ON a.kind = 'approval' AND a.run_id = e.run_id AND a.n = e.n AND a.place = e.place
+UNAPPROVED = """SELECT e.run_id, e.n, e.call_index, e.state, a.state FROM effects e
+    JOIN requests a ON a.kind = 'approval' AND a.run_id = e.run_id AND a.n = e.n AND a.call_index = e.call_index
     WHERE (e.state IN ('started', 'succeeded', 'unknown') AND a.state <> 'approved')
     OR (a.state = 'open' AND e.state <> 'proposed')"""
-UNPROPOSED = """SELECT run_id, n, place FROM effects e WHERE state = 'proposed' AND NOT EXISTS (
-    SELECT 1 FROM requests a WHERE a.kind = 'approval' AND a.run_id = e.run_id AND a.n = e.n AND a.place = e.place)"""
+UNPROPOSED = """SELECT run_id, n, call_index FROM effects e WHERE state = 'proposed' AND NOT EXISTS (
+    SELECT 1 FROM requests a WHERE a.kind = 'approval' AND a.run_id = e.run_id AND a.n = e.n AND a.call_index = e.call_index)"""
 
 UNSETTLED = """SELECT n.url FROM notices n JOIN requests r ON n.url = '/inbox/' || CAST(r.id AS TEXT)
         WHERE n.tenant_id = r.tenant_id AND n.done_at = 0 AND r.state <> 'open' AND NOT EXISTS (

@@ -204,8 +204,8 @@ class OutgoingText:
 
     def _take_payload(self, answer: OutgoingAnswer, channel: str) -> str:
         run, sent = answer.run, answer.sent.get(channel, 0)
-        place = (answer.source, run.tenant_id, run.conversation_id, run.turn_id or "", run.id, answer.step)
-        payload, added = encode_text(TextNotice(*place, sent + 1, answer.pieces[sent:]))
+        origin = (answer.source, run.tenant_id, run.conversation_id, run.turn_id or "", run.id, answer.step)
+        payload, added = encode_text(TextNotice(*origin, sent + 1, answer.pieces[sent:]))
         answer.sent[channel] = sent + added
         return payload
 
@@ -324,13 +324,13 @@ class TextRelay(Subscriber):
         if notice is None or notice.tenant_id not in self.feed.channels:
             return
         news = self.live_text.hear_remote(RemotePieces(notice.source, notice.run_id, notice.step, notice.first, notice.pieces))
-        place = {"turn_id": notice.turn_id, "run_id": notice.run_id}
+        origin = {"turn_id": notice.turn_id, "run_id": notice.run_id}
         address = (notice.conversation_id, notice.turn_id, notice.run_id)
         if news.withdrawn:
-            self.feed.relay(notice.tenant_id, RemoteText(*address, news.withdrawn.step, [encode_json({**place, **RESTART})]))
+            self.feed.relay(notice.tenant_id, RemoteText(*address, news.withdrawn.step, [encode_json({**origin, **RESTART})]))
         if news.pieces:
             pieces = enumerate(news.pieces, news.first)
-            data = [encode_json({**place, "text": text, "n": n, "step": notice.step}) for n, text in pieces]
+            data = [encode_json({**origin, "text": text, "n": n, "step": notice.step}) for n, text in pieces]
             self.feed.relay(notice.tenant_id, RemoteText(*address, notice.step, data))
 
     # The text of this process

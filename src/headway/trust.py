@@ -370,8 +370,8 @@ def explain_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = error.filename or find_state_folder()
+        path = error.filename or find_state_folder()
         raise SettingsError(
-            f"The record of a trusted folder cannot be written: {place}: {error.strerror}. "
+            f"The record of a trusted folder cannot be written: {path}: {error.strerror}. "
             "Set XDG_STATE_HOME to a folder that you can write to, or name the home with --home or HEADWAY_HOME."
         ) from None

@@ -186,7 +186,7 @@ def test_several_calls_are_made_in_order_and_answered_together(database_url: str
     )
     with open_talk(database_url, home, in_order(reply, DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert [effect.place for effect in talk.effects()] == [0, 1, 2, 3, 4, 5]
+        assert [effect.call_index for effect in talk.effects()] == [0, 1, 2, 3, 4, 5]
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 2 + ["failed"] + ["succeeded"] * 3
         texts = list_results(talk)
         assert "one" in texts[1]

@@ -59,7 +59,7 @@ OPEN_ITEM = re.compile(r"(\d+) \[(?:pending|in_progress)\] ")
 
 class EffectRow(NamedTuple):
     n: int
-    place: int
+    call_index: int
     call_id: str
     tool: str
     arguments: str
@@ -222,8 +222,8 @@ class Talk:
 
     def effects(self) -> list[EffectRow]:
         """Return the effects in the order in which their runs called the model first: the ids of runs are random."""
-        sql = """SELECT n, place, call_id, tool, arguments, state, result FROM effects WHERE tenant_id = ?
-                 ORDER BY (SELECT MIN(id) FROM model_calls WHERE model_calls.run_id = effects.run_id), n, place"""
+        sql = """SELECT n, call_index, call_id, tool, arguments, state, result FROM effects WHERE tenant_id = ?
+                 ORDER BY (SELECT MIN(id) FROM model_calls WHERE model_calls.run_id = effects.run_id), n, call_index"""
         return [EffectRow._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def model_calls(self) -> list[ModelCall]:

@@ -12,7 +12,7 @@ from headway.storage.transaction import Transaction
 TABLES = {
     "turns": "status, outcome, ended_at, waiting",
     "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, unread, ended_at",
-    "effects": "n, place, call_id, tool, arguments, state, result",
+    "effects": "n, call_index, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
     "steering": "id, content",
     "model_calls": "id, tier, model, input_tokens, cached_tokens, cache_write_tokens, output_tokens, cost",
@@ -24,10 +24,11 @@ TABLES = {
     "sub_goals": "id, goal_id, description, mode, status, divergence, run_id, interrupted, ended_at",
     "journal": "goal_id, n, kind, data",
     "planning_cycles": "id, goal_id, status, started_at, ended_at",
-    "requests": "id, kind, n, place, call_id, role, tool, arguments, digest, state, reason, question, choices, answer, decided_by",
+    "requests": "id, kind, n, call_index, call_id, role, tool, arguments, digest, state, reason, question, choices, answer,"
+    " decided_by",
 }
 FIRST_RUN = "(SELECT depth FROM runs WHERE runs.id = effects.run_id), (SELECT created_at FROM runs WHERE runs.id = effects.run_id)"
-ORDER = {"runs": "depth, created_at, id", "effects": f"{FIRST_RUN}, run_id, n, place", "journal": "goal_id, n"}
+ORDER = {"runs": "depth, created_at, id", "effects": f"{FIRST_RUN}, run_id, n, call_index", "journal": "goal_id, n"}
 Snapshot = dict[str, Any]
 
 

@@ -65,7 +65,7 @@ def check_fork(left: Snapshot, plan: ProcessPlan) -> None:
     assert [(run["reserved"], run["unread"]) for run in left["runs"]] == [(0, 0)] * 2
     rows = Counter((todo["subject"], todo["status"], todo["outcome"], todo["position"]) for todo in left["todos"])
     assert rows == {("plates", "completed", "done", 0): 2, ("cups", "completed", "done", 1): 2}
-    effects = Counter((effect["n"], effect["place"], effect["tool"], effect["state"]) for effect in left["effects"])
+    effects = Counter((effect["n"], effect["call_index"], effect["tool"], effect["state"]) for effect in left["effects"])
     assert set(effects.values()) == {2}
     kinds = Counter(event["kind"] for event in left["events"])
     assert (kinds["turn_started"], kinds["turn_finished"], kinds["tool_call"], kinds["tool_result"]) == (2, 2, 10, 10)

@@ -191,7 +191,7 @@ ALWAYS = {
         SELECT id, proof FROM todos
         WHERE checks <> '' AND status = 'completed' AND proof <> 'proven'""",
     "a call has one effect": """
-        SELECT run_id, n, place FROM effects GROUP BY run_id, n, place HAVING COUNT(*) > 1""",
+        SELECT run_id, n, call_index FROM effects GROUP BY run_id, n, call_index HAVING COUNT(*) > 1""",
 }
 
 # What is true once all work is done.

@@ -88,8 +88,8 @@ class PolicyFile:
             index = asking_rule.line - 1 if asking_rule else len(lines)
             text = "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).strip("\n") + "\n"
             others = [one._replace(line=0) for one in policy.rules]
-            place = policy.rules.index(asking_rule) if asking_rule else len(others)
-            if [one._replace(line=0) for one in parse_policy(text, self.path).rules] != [*others[:place], rule, *others[place:]]:
+            index = policy.rules.index(asking_rule) if asking_rule else len(others)
+            if [one._replace(line=0) for one in parse_policy(text, self.path).rules] != [*others[:index], rule, *others[index:]]:
                 raise Conflict(f"No rule can be added to {self.path}. Approve the call without `always`, or add the rule by hand.")
             with keep_trust(self.path):
                 replace_text(self.path, text)

@@ -78,10 +78,10 @@ def copy_files(source: CellFiles, target: CellFiles, tenant_id: int, conversatio
     copied = sum(mirror_folder(*pair) for pair in list_pairs(source, target, tenant_id))
     for uuid, conversation_id in conversations:
         before, after = (TaskFile(files.task_folder, uuid, conversation_id) for files in (source, target))
-        for path, place in ((before.path, after.path), (before.alias, after.alias)):
+        for path, copy in ((before.path, after.path), (before.alias, after.alias)):
             if os.path.lexists(path):
-                os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-                copied += copy_entry(path, place)
+                os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+                copied += copy_entry(path, copy)
     return copied
 
 
@@ -102,10 +102,10 @@ def delete_files(
 
 
 def rename_into(folder: str, trash: str, name: str) -> None:
-    place = join(trash, name)
-    rmtree(place, ignore_errors=True)
+    trashed = join(trash, name)
+    rmtree(trashed, ignore_errors=True)
     try:
-        os.rename(folder, place)
+        os.rename(folder, trashed)
     except OSError:  # the workspaces are on another file system
         rmtree(folder, ignore_errors=True)
 
@@ -131,8 +131,8 @@ def mirror_entries(folder: int, target: str) -> int:
     for extra in set(os.listdir(target)) - {name for name, _ in entries}:
         remove(join(target, extra))
     for name, is_folder in entries:
-        place = join(target, name)
-        copied += mirror_folder(name, place, folder) if is_folder else copy_entry(name, place, folder)
+        copy = join(target, name)
+        copied += mirror_folder(name, copy, folder) if is_folder else copy_entry(name, copy, folder)
     os.chmod(target, stat.S_IMODE(os.fstat(folder).st_mode))
     return copied
 

@@ -133,7 +133,7 @@ def list_placements(tx: Transaction, cell: str | None = None) -> list[tuple[str,
     """List (tenant's name, cell), of one cell or of all."""
     condition, parameters = ("WHERE cell = ?", (cell,)) if cell else ("", ())
     rows = tx.all(f"SELECT tenant_name, cell FROM placements {condition} ORDER BY cell, tenant_name", *parameters)
-    return [(str(name), str(place)) for name, place in rows]
+    return [(str(name), str(cell)) for name, cell in rows]
 
 
 # Moves

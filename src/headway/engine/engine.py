@@ -199,11 +199,11 @@ class Engine:
         job_store.lock_family(tx, "recovery")  # so that one process recovers all jobs of a dead one and reports it once
         orphans = job_store.lock_orphans(tx, self._leases, RECOVERY_BATCH, job_ids)
         requeued = []
-        for place, job in enumerate(orphans):
+        for index, job in enumerate(orphans):
             if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:
                 self.runner.mark_locked_dead(tx, job, INTERRUPTED_ERROR)
                 continue
-            due_at = tx.now + int(place / len(orphans) * self.runner.limits.stagger_s * 1000)
+            due_at = tx.now + int(index / len(orphans) * self.runner.limits.stagger_s * 1000)
             requeued.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
         if requeued:
             self.on_recovery(tx, requeued)

@@ -53,13 +53,15 @@ TENANT_ID: Final = 1  # the local tenant of a new database
 
 def check_access(settings: Settings, case: Case) -> None:
     """Raise Invalid if a case wants programs or hosts that the operator's settings do not allow."""
-    place = f"Case {case.name!r}"
+    case_name = f"Case {case.name!r}"
     if missing := [name for name in case.commands if name not in settings.commands]:
-        raise Invalid(f"{place}: commands: {missing[0][:80]!r} is not allowed here. The operator allows it with HEADWAY_COMMANDS.")
+        raise Invalid(
+            f"{case_name}: commands: {missing[0][:80]!r} is not allowed here. The operator allows it with HEADWAY_COMMANDS."
+        )
     hosts = [host for host in case.http_allow if host not in settings.http_allow and "*" not in settings.http_allow]
     if refused := [host for host in hosts if host.startswith("*") or not is_host_allowed(host, settings.http_allow)]:
         raise Invalid(
-            f"{place}: http_allow: {refused[0][:80]!r} is not allowed here. The operator allows it with HEADWAY_HTTP_ALLOW."
+            f"{case_name}: http_allow: {refused[0][:80]!r} is not allowed here. The operator allows it with HEADWAY_HTTP_ALLOW."
         )
 
 

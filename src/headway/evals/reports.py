@@ -143,8 +143,8 @@ class Report(NamedTuple):
         passed.sort(key=lambda result: (result.cell != failed.cell, result.repetition))
         if passed:
             other = passed[0]
-            place = "" if other.cell == failed.cell else f" of {other.cell.label}"
-            return find_difference(failed.trace, other.trace, f"repetition {other.repetition}{place}")
+            suffix = "" if other.cell == failed.cell else f" of {other.cell.label}"
+            return find_difference(failed.trace, other.trace, f"repetition {other.repetition}{suffix}")
         recorded = self.recorded.get(failed.case)
         return find_difference(failed.trace, recorded, RECORDING_LABEL) if recorded else None
 

@@ -29,7 +29,7 @@ class PersonRequest(NamedTuple):
     role: str
     # An approval:
     n: int = 0  # the message that requested the call
-    place: int = 0  # the index of the call in that message
+    call_index: int = 0  # the index of the call in that message
     call_id: str = ""
     tool: str = ""  # also the tool of the turn's client, if the client is to answer a question with its result
     arguments: str = ""  # JSON: as proposed, or as a person approved them instead

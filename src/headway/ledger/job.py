@@ -122,11 +122,11 @@ def choose_jobs(due_jobs: Iterable[Job], running: Mapping[int, int], slots: int,
     tenants = {tenant_id for tenant_id, count in counts.items() if count} | set(queues)
     share = max(1, slots // max(1, len(tenants)))
     used, used_within_shares = counts.total(), sum(min(count, share) for count in counts.values())
-    order = [(counts[tenant_id], place, tenant_id) for place, tenant_id in enumerate(queues)]
+    order = [(counts[tenant_id], index, tenant_id) for index, tenant_id in enumerate(queues)]
     heapq.heapify(order)
     chosen: list[Job] = []
     while order:
-        count, place, tenant_id = heapq.heappop(order)
+        count, index, tenant_id = heapq.heappop(order)
         is_within_share = count < share and used_within_shares < slots
         if count >= per_tenant or not (used < slots or is_within_share):
             break  # every other tenant runs at least as many jobs
@@ -134,7 +134,7 @@ def choose_jobs(due_jobs: Iterable[Job], running: Mapping[int, int], slots: int,
         used += 1
         used_within_shares += count < share
         if queues[tenant_id]:
-            heapq.heappush(order, (count + 1, place, tenant_id))
+            heapq.heappush(order, (count + 1, index, tenant_id))
     return chosen
 
 

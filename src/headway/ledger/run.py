@@ -100,7 +100,7 @@ class Effect(NamedTuple):
     """One tool call and its recorded state."""
 
     n: int  # the message that requested it
-    place: int  # the index of the call in that message
+    call_index: int  # of the call in that message. Sub-agents that a writ starts, and runs of checks, have higher ones
     call_id: str
     tool: str
     arguments: str
@@ -112,7 +112,7 @@ class Effect(NamedTuple):
 
     def key(self, run_id: str) -> str:
         """Return an idempotency key for the call, so that an external service can recognize a repeated call."""
-        return f"{run_id}.{self.n}.{self.place}"
+        return f"{run_id}.{self.n}.{self.call_index}"
 
 
 MessageRole = Literal["user", "assistant"]

@@ -63,7 +63,7 @@ class Todo(NamedTuple):
     checks: str = ""  # JSON: what must hold before it counts as done; empty if nothing
     proof: Proof = "none"
     completed_by: CompletedBy | None = None  # None: it is not completed, or was before this was recorded
-    priority: int = NORMAL  # its place among the PRIORITIES
+    priority: int = NORMAL  # its index in PRIORITIES
     due: int = NO_DUE
     labels: str = ""  # see todo_fields.parse_labels
     depends_on: tuple[int, ...] = ()

@@ -243,14 +243,14 @@ class EmbeddedTransport:
 def check_message(message: AskedMessage) -> None:
     """Parse a message and its conversation like the requests of REST, so that both refuse the same."""
     content = encode_body(drop_none(content=message.content, mode=message.mode, continues=message.continues or None))
-    place = message.conversation
-    if place is None:
+    conversation = message.conversation
+    if conversation is None:
         parse_document(FIRST_MESSAGE, b'{"message":%b}' % content)
         return
-    if isinstance(place, int):
-        parse_id("conversation_id", *encode_path((place,)))
+    if isinstance(conversation, int):
+        parse_id("conversation_id", *encode_path((conversation,)))
     else:
-        parse_arguments(find_operation("GET /conversations"), (), encode_query({"key": encode_key(place)}), b"")
+        parse_arguments(find_operation("GET /conversations"), (), encode_query({"key": encode_key(conversation)}), b"")
     parse_document(MESSAGE, content)
 
 

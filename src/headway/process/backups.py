@@ -193,11 +193,11 @@ def put_aside(folder: str, name: str) -> str:
     entries = [entry for entry in list_names(folder) if not entry.startswith((ASIDE, SCRATCH))]
     if not entries:
         return ""
-    place = os.path.join(os.path.abspath(folder), name)
-    os.mkdir(place, mode=0o700)
+    aside = os.path.join(os.path.abspath(folder), name)
+    os.mkdir(aside, mode=0o700)
     for entry in entries:
-        os.rename(os.path.join(folder, entry), os.path.join(place, entry))
-    return place
+        os.rename(os.path.join(folder, entry), os.path.join(aside, entry))
+    return aside
 
 
 def list_names(folder: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from headway.storage.transaction import Row, Transaction
 
 ValueT = TypeVar("ValueT", bound=NamedTuple)
-Conversions = list[tuple[int, Callable[[Any], Any]]]  # by the place in a row
+Conversions = list[tuple[int, Callable[[Any], Any]]]  # by the index in a row
 
 
 class Column(NamedTuple):
@@ -35,20 +35,20 @@ class Columns(Generic[ValueT]):
         fields = [field for field in value_class._fields if field not in unread]
         columns = [special.get(field, Column()) for field in fields]
         read = [column.sql or column.name or field for field, column in zip(fields, columns, strict=True)]
-        stored = [place for place, column in enumerate(columns) if not column.sql]
-        changed = [place for place in stored if fields[place] not in fixed]
+        stored = [index for index, column in enumerate(columns) if not column.sql]
+        changed = [index for index in stored if fields[index] not in fixed]
 
         self.value_class = value_class
-        self.names = [read[place] for place in stored]
+        self.names = [read[index] for index in stored]
         self.width = len(fields)  # of a row
         # For SELECT and RETURNING, for INSERT, and for UPDATE:
         self.selected = ", ".join(read)
         self.stored = ", ".join(self.names)
         self.marks = ", ".join("?" * len(stored))
-        self.assignments = ", ".join(f"{read[place]} = ?" for place in changed)
+        self.assignments = ", ".join(f"{read[index]} = ?" for index in changed)
 
-        decoders = [(place, column.decode) for place, column in enumerate(columns) if column.decode]
-        encoders = [(place, column.encode) for place, column in enumerate(columns) if column.encode]
+        decoders = [(index, column.decode) for index, column in enumerate(columns) if column.decode]
+        encoders = [(index, column.encode) for index, column in enumerate(columns) if column.encode]
         self.load: Callable[[Sequence[Any]], ValueT] = build_loader(value_class, decoders, is_complete=not unread)
         self.dump = build_dumper(stored, encoders)  # the parameters of `marks`
         self.dump_changed = build_dumper(changed, encoders)  # the parameters of `assignments`
@@ -69,8 +69,8 @@ def build_loader(value_class: type[ValueT], decoders: Conversions, *, is_complet
 
     def load(row: Sequence[Any]) -> ValueT:
         values = list(row)
-        for place, decode in decoders:
-            values[place] = decode(values[place])
+        for index, decode in decoders:
+            values[index] = decode(values[index])
         return create(values)
 
     if len(decoders) != 1:
@@ -80,14 +80,14 @@ def build_loader(value_class: type[ValueT], decoders: Conversions, *, is_complet
     return lambda row: create((*row[:only], decode(row[only]), *row[after:]))
 
 
-def build_dumper(places: list[int], encoders: Conversions) -> Callable[[NamedTuple], Row]:
-    """Build the conversion of a value to the values of its columns at these places."""
-    pick: Callable[[Any], Row] = itemgetter(*places)
+def build_dumper(indexes: list[int], encoders: Conversions) -> Callable[[NamedTuple], Row]:
+    """Build the conversion of a value to the values of its columns at these indexes."""
+    pick: Callable[[Any], Row] = itemgetter(*indexes)
 
     def dump(value: NamedTuple) -> Row:
         values = list(value)
-        for place, encode in encoders:
-            values[place] = encode(values[place])
+        for index, encode in encoders:
+            values[index] = encode(values[index])
         return pick(values)
 
     return dump if encoders else pick

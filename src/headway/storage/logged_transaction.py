@@ -347,7 +347,7 @@ class LoggedTransaction(ABC):
         for start in range(0, len(events), EVENTS_PER_INSERT):
             batch = events[start : start + EVENTS_PER_INSERT]
             first, self.meter.stored[tenant_id] = take_events(self, tenant_id, len(batch), self.take_bytes(tenant_id, batch))
-            rows = ((first + place, *row) for place, row in enumerate(self.build_event_rows(batch)))
+            rows = ((first + index, *row) for index, row in enumerate(self.build_event_rows(batch)))
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *chain.from_iterable(rows))
 
     def take_bytes(self, tenant_id: int, events: "list[Event]") -> NewBytes:

@@ -37,8 +37,8 @@ class WebhookMessage(NamedTuple):
 def build_message(webhook: Webhook, event: OutgoingEvent) -> WebhookMessage:
     assert event.data is not None
     head = build_head(event.kind, event.at, event.seq)
-    place = {"conversation_id": event.conversation_id or None, "turn_id": event.turn_id}
-    return WebhookMessage(f"{webhook.id}_{event.seq}", event.seq, event.kind, encode_json(head | place, data=event.data).encode())
+    origin = {"conversation_id": event.conversation_id or None, "turn_id": event.turn_id}
+    return WebhookMessage(f"{webhook.id}_{event.seq}", event.seq, event.kind, encode_json(head | origin, data=event.data).encode())
 
 
 def build_pruned_message(webhook: Webhook, pruned: int, now: int) -> WebhookMessage:

@@ -86,18 +86,18 @@ def mirror(
     conversation = finding.get_conversation(tx, tenant_id, turn.conversation_id)
     known = list_known(tx, tenant_id, conversation.id)
     matches = match_items(conversation, session, known, items)
-    new_items = [item for place, item in enumerate(items) if place not in matches and item.subject]
+    new_items = [item for index, item in enumerate(items) if index not in matches and item.subject]
     if new_items and plan.is_drained(tx, tenant_id, turn.id):
         finish(tx, tenant_id, turn, "drained")
         turn = open_plan(tx, tenant_id, conversation.id, session.agent)
     added = add_items(tx, tenant_id, session, conversation, turn, new_items)
     rows = dict(matches)
     fresh = iter(added)
-    for place, item in enumerate(items):
-        if place not in rows and item.subject:
-            rows[place] = next(fresh)
-    for place, row in rows.items():
-        apply_item(tx, tenant_id, row, items[place])
+    for index, item in enumerate(items):
+        if index not in rows and item.subject:
+            rows[index] = next(fresh)
+    for index, row in rows.items():
+        apply_item(tx, tenant_id, row, items[index])
     if is_whole:
         listed = {row.id for row in rows.values()}
         drop_omitted(tx, tenant_id, turn, [row for row in known if row.id not in listed], is_new=bool(added))
@@ -137,7 +137,7 @@ def match_items(
     by_uuid = {row.uuid: row for row in known}
     free = sorted((row for row in known if row.agent_id == session.agent_id), key=lambda row: row.ended)  # open rows first
     matches: dict[int, Todo] = {}
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if item.key:
             row = by_uuid.get(make_uuid(conversation, item.key))
         else:
@@ -145,7 +145,7 @@ def match_items(
             if row is not None and row.ended and item.status in ("pending", "in_progress"):
                 row = None  # a new item with the words of one that has ended
         if row is not None:
-            matches[place] = row
+            matches[index] = row
             free = [other for other in free if other.id != row.id]
     return matches
 

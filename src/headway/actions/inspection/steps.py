@@ -101,7 +101,7 @@ class Side(NamedTuple):
     run: Run | None
     steps: list[TurnStep]
     plan: list[Todo]
-    items: dict[str, int]  # the place of each plan item by the numbers and UUIDs that name it
+    items: dict[str, int]  # the index of each plan item by the numbers and UUIDs that name it
 
 
 def compare_turns(tx: Transaction, tenant_id: int, first_id: str, second_id: str) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def load_side(tx: Transaction, tenant_id: int, turn_id: str) -> Side:
     turn = finding.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn.id)
     plan = todo_store.list_by_turn(tx, tenant_id, turn.id)
-    numbers = {todo.id: place for place, todo in enumerate(plan)}
+    numbers = {todo.id: index for index, todo in enumerate(plan)}
     items = {str(todo.id): numbers[todo.id] for todo in plan} | {todo.uuid: numbers[todo.id] for todo in plan}
     former = fork_store.list_former_names(tx, tenant_id, turn.conversation_id) if turn.forked_from else []
     items |= {name: numbers[todo_id] for name, todo_id in former if todo_id in numbers}

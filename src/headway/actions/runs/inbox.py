@@ -68,7 +68,7 @@ def begin(tx: Transaction, run: Run, kind: RequestKind, **fields: Any) -> Person
 
 def propose_call(tx: Transaction, run: Run, effect: Effect, why: str, expires_at: int) -> PersonRequest:
     """Store that the call needs approval. Nothing is called until a person has decided."""
-    call = {name: getattr(effect, name) for name in ("n", "place", "call_id", "tool", "arguments")}
+    call = {name: getattr(effect, name) for name in ("n", "call_index", "call_id", "tool", "arguments")}
     return begin(tx, run, "approval", **call, digest=compute_digest(effect.tool, effect.arguments), why=why, expires_at=expires_at)
 
 
@@ -168,7 +168,7 @@ def expire(tx: Transaction, approval: PersonRequest) -> PersonRequest:
 
 
 def find_by_call(tx: Transaction, run: Run, effect: Effect) -> PersonRequest | None:
-    return request_store.find_by_call(tx, run.tenant_id, run.id, effect.n, effect.place)
+    return request_store.find_by_call(tx, run.tenant_id, run.id, effect.n, effect.call_index)
 
 
 def get(tx: Transaction, tenant_id: int, request_id: int, kind: RequestKind | None = None) -> PersonRequest:

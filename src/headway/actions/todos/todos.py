@@ -388,12 +388,12 @@ def find_position(tx: Transaction, tenant_id: int, todo: Todo, neighbour: Todo, 
     if (todo.conversation_id, todo.turn_id) != (neighbour.conversation_id, neighbour.turn_id):
         return neighbour.position + (0 if is_before or todo.id > neighbour.id else 1)
     todo_store.lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)
-    place = neighbour.position, neighbour.id
+    beside = neighbour.position, neighbour.id
     if is_before:
-        found = todo_store.find_position_before(tx, tenant_id, todo, place)
+        found = todo_store.find_position_before(tx, tenant_id, todo, beside)
         low, high = -1 if found is None else found, neighbour.position
     else:
-        found = todo_store.find_position_after(tx, tenant_id, todo, place)
+        found = todo_store.find_position_after(tx, tenant_id, todo, beside)
         if found is None:
             return neighbour.position + 1
         low, high = neighbour.position, found

@@ -44,8 +44,8 @@ def match_pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Ite
 
 
 def describe(error: ValidationError | SchemaError) -> str:
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-    return to_one_line(f"{place.lstrip('.') or 'the value'}: {error.message}")[:MESSAGE_LIMIT]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+    return to_one_line(f"{path.lstrip('.') or 'the value'}: {error.message}")[:MESSAGE_LIMIT]
 
 
 def main() -> None:

@@ -111,7 +111,7 @@ def get_folder(check: Check, workspace: str, sandbox: Sandbox, path: Sequence[st
     real = os.path.realpath(folder)
     if problem := find_folder_problem(real):
         raise Invalid(problem)
-    if any(is_below(os.path.join(real, *path), os.path.realpath(place)) for place in sandbox.hidden):
+    if any(is_below(os.path.join(real, *path), os.path.realpath(hidden)) for hidden in sandbox.hidden):
         raise Invalid(f"{folder} holds Headway's own files, so no check may use them. Without a folder, checks use the workspace.")
     return real
 
@@ -205,12 +205,12 @@ class CheckFinding(NamedTuple):
 def check_file(check: Check, workspace: str, sandbox: Sandbox, canceled: threading.Event | None = None) -> CheckFinding:
     path = check["path"]
     parts = split_path(path)
-    wants_file, place = check.get("exists", True), get_folder(check, workspace, sandbox, parts)
+    wants_file, parent = check.get("exists", True), get_folder(check, workspace, sandbox, parts)
     try:
-        with translate_errors(path), open_folder(place, parts[:-1]) as folder:
+        with translate_errors(path), open_folder(parent, parts[:-1]) as folder:
             file = hash_entry(folder, parts[-1], path, FILE_LIMIT)
     except (NotFound, FileNotFoundError):  # the second: the workspace itself, where nothing was ever written
-        return CheckFinding(not wants_file, f"There is no {path} in {place if check['by'] == 'operator' else 'the workspace'}.")
+        return CheckFinding(not wants_file, f"There is no {path} in {parent if check['by'] == 'operator' else 'the workspace'}.")
     hashes = {path: file.digest} if file.digest else {}
     if not wants_file:
         return CheckFinding(ok=False, detail=f"{path} exists.", hashes=hashes)

@@ -31,7 +31,7 @@ FRAME_LENGTH: Final = 120  # the other fields of the result
 
 def build_handle(run_id: str, effect: Effect) -> str:
     """Return a short name for a tool's result, unique within a conversation."""
-    return f"{run_id[:RUN_PREFIX_LENGTH]}.{effect.n}.{effect.place}"
+    return f"{run_id[:RUN_PREFIX_LENGTH]}.{effect.n}.{effect.call_index}"
 
 
 class ReadResult(Arguments):

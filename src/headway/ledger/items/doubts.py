@@ -105,8 +105,8 @@ def find_stated_line(item: str, path: str, work: Work) -> str:
     found = LINE_OF.search(item)
     source = next(iter(list_paths(found[2])), "") if found else ""
     lines = [line.strip() for line in work.contents.get(source, "").splitlines() if line.strip()]
-    place = PLACES[found[1].lower()] if found else 0
-    return lines[place] if found and source != path and -1 <= place < len(lines) else ""
+    index = PLACES[found[1].lower()] if found else 0
+    return lines[index] if found and source != path and -1 <= index < len(lines) else ""
 
 
 def find_replacement_doubts(item: str, path: str, text: str, work: Work, others: Sequence[str]) -> Iterator[str]:
@@ -243,7 +243,7 @@ def parse_json(text: str) -> Any:
 
 def find_stated_json(item: str, path: str) -> str:
     """Return the object or list that an item says as JSON."""
-    start = next((place for place, sign in enumerate(item) if sign in "{["), -1)
+    start = next((index for index, sign in enumerate(item) if sign in "{["), -1)
     if start < 0 or not path.endswith(".json") or not is_only_target(item, path):
         return ""
     try:

@@ -142,31 +142,31 @@ def parse_checks(value: Any, by: Author) -> list[Check]:
     return [parse_check(item, f"checks[{index}]", by) for index, item in enumerate(value)]
 
 
-def parse_check(value: Any, place: str, by: Author) -> Check:
+def parse_check(value: Any, field: str, by: Author) -> Check:
     if not isinstance(value, dict):
-        raise Invalid(f'{place} must be an object such as {{"kind": "command", "run": "pytest -q"}}.')
+        raise Invalid(f'{field} must be an object such as {{"kind": "command", "run": "pytest -q"}}.')
     kind = value.get("kind")
     if not isinstance(kind, str) or kind not in REQUIRED_FIELDS:
-        raise Invalid(f"{place}.kind must be one of {', '.join(REQUIRED_FIELDS)}.")
+        raise Invalid(f"{field}.kind must be one of {', '.join(REQUIRED_FIELDS)}.")
     fields = FIELDS[kind]
     # A tool has a field `name` of its own; its check is known by that.
     known = {**fields} if "name" in fields else {**fields, "name": take_text}
     if unknown := sorted(str(name) for name in value.keys() - known.keys() - {"kind", "by"}):
-        raise Invalid(f"{place}: a {kind} check has no field {text.to_one_line(unknown[0])[:80]!r}. It has {', '.join(known)}.")
+        raise Invalid(f"{field}: a {kind} check has no field {text.to_one_line(unknown[0])[:80]!r}. It has {', '.join(known)}.")
     required = REQUIRED_FIELDS[kind]
     if value.get(required) is None:
-        raise Invalid(f"{place}: a {kind} check needs {required}.")
+        raise Invalid(f"{field}: a {kind} check needs {required}.")
     check: Check = {"kind": kind}
     for name, rule in known.items():
         if value.get(name) is not None:
-            check[name] = rule(value[name], f"{place}.{name}")
+            check[name] = rule(value[name], f"{field}.{name}")
     if check.get("exists") is False and (found := sorted({"contains", "sha256", "schema"} & check.keys())):
-        raise Invalid(f"{place}: a file that must not exist cannot have {found[0]}.")
+        raise Invalid(f"{field}: a file that must not exist cannot have {found[0]}.")
     if "folder" in check and not (check["folder"].startswith("/") or check["folder"][1:3] in (":\\", ":/")):
-        raise Invalid(f"{place}.folder must be an absolute path.")
+        raise Invalid(f"{field}.folder must be an absolute path.")
     if "folder" in check and by == "operator" and (problem := find_folder_problem(check["folder"])):
-        raise Invalid(f"{place}.folder: {problem}")
-    text.check_text(json.dumps(check, ensure_ascii=False), place, DEFINITION_LIMIT)
+        raise Invalid(f"{field}.folder: {problem}")
+    text.check_text(json.dumps(check, ensure_ascii=False), field, DEFINITION_LIMIT)
     return {**check, "by": by}
 
 

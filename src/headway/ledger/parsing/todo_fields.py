@@ -82,7 +82,7 @@ def find_date(days: int) -> tuple[int, int, int]:
 
 Priority = Literal["urgent", "high", "normal", "low"]
 
-PRIORITIES: Final[tuple[Priority, ...]] = get_args(Priority)  # stored as their places, which is how they are ordered
+PRIORITIES: Final[tuple[Priority, ...]] = get_args(Priority)  # stored as their indexes, which is how they are ordered
 NORMAL: Final = PRIORITIES.index("normal")
 DEFAULT_PRIORITY: Final = ("priority", "normal")  # in documents
 NO_DUE: Final = (LATEST_SECOND + 1) * 1000  # after every time, so that todos without one come last
@@ -147,7 +147,7 @@ FIELDS: Final = (
         "How urgent it is: urgent, high, normal or low",
         NORMAL,
         parse_priority,
-        lambda place: () if place == NORMAL else (PRIORITIES[place],),
+        lambda index: () if index == NORMAL else (PRIORITIES[index],),
     ),
     TodoField(
         "due",

@@ -644,13 +644,13 @@ CREATE TABLE transcript (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
 );
 
--- Tool calls: the one at this place in message n of the transcript. A proposed call waits for a person's decision before
+-- Tool calls: the one with this index in message n of the transcript. A proposed call waits for a person's decision before
 -- it starts. `images` are images in the result, as JSON: a list of media types and base64 data. `replayed` is 1 if
 -- another run recorded the result, and this run did not make the call.
 CREATE TABLE effects (
     run_id TEXT NOT NULL,
     n BIGINT NOT NULL,
-    place BIGINT NOT NULL,
+    call_index BIGINT NOT NULL,
     tenant_id BIGINT NOT NULL,
     call_id TEXT NOT NULL,
     tool TEXT NOT NULL,
@@ -661,10 +661,10 @@ CREATE TABLE effects (
     replayed BIGINT NOT NULL DEFAULT 0,
     started_at BIGINT NOT NULL,
     ended_at BIGINT NOT NULL DEFAULT 0,
-    PRIMARY KEY (run_id, n, place),  -- sqlite
+    PRIMARY KEY (run_id, n, call_index),  -- sqlite
     FOREIGN KEY (tenant_id) REFERENCES tenants (id) ON DELETE CASCADE,  -- sqlite
     FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE  -- sqlite
-    PRIMARY KEY (tenant_id, run_id, n, place),  -- postgres
+    PRIMARY KEY (tenant_id, run_id, n, call_index),  -- postgres
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
 );
 
@@ -681,7 +681,7 @@ CREATE TABLE requests (
     run_id TEXT,  -- null: a decision about a goal
     goal_id BIGINT,
     n BIGINT NOT NULL,
-    place BIGINT NOT NULL,
+    call_index BIGINT NOT NULL,
     call_id TEXT NOT NULL,
     role TEXT NOT NULL,
     tool TEXT NOT NULL,
@@ -703,7 +703,7 @@ CREATE TABLE requests (
     FOREIGN KEY (tenant_id, goal_id) REFERENCES goals (tenant_id, id) ON DELETE CASCADE,  -- postgres
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE  -- postgres
 );
-CREATE UNIQUE INDEX requests_of_call ON requests (tenant_id, run_id, n, place) WHERE kind = 'approval';
+CREATE UNIQUE INDEX requests_of_call ON requests (tenant_id, run_id, n, call_index) WHERE kind = 'approval';
 CREATE INDEX requests_of_run ON requests (tenant_id, run_id);
 CREATE INDEX requests_of_state ON requests (tenant_id, state, id);
 CREATE INDEX requests_of_goal ON requests (tenant_id, goal_id) WHERE goal_id IS NOT NULL;

@@ -43,13 +43,13 @@ def build_insert_events(count: int) -> str:
     """Build one statement that takes `count` sequence numbers of a tenant and inserts as many events. Its first parameters are the
     bytes that are stored with them, and the tenant. If the tenant's range of numbers has no room, it fails: there is no number."""
     names = EVENT_COLUMNS.removeprefix("seq, ")
-    rows = ", ".join(f"({place}, ?, ?, ?, ?, ?, ?, ?, ?)" for place in range(count))
+    rows = ", ".join(f"({index}, ?, ?, ?, ?, ?, ?, ?, ?)" for index in range(count))
     return f"""WITH taken AS (
             UPDATE id_ranges SET next = next + {count}, bytes = bytes + ?
             WHERE tenant_id = ? AND kind = 'events' AND next + {count} <= ends AND bytes IS NOT NULL
             RETURNING next - {count} AS first, bytes)
-        INSERT INTO events ({EVENT_COLUMNS}) SELECT taken.first + news.place, {names}
-        FROM (VALUES {rows}) news (place, {names}) LEFT JOIN taken ON true RETURNING (SELECT bytes FROM taken)"""
+        INSERT INTO events ({EVENT_COLUMNS}) SELECT taken.first + news.number, {names}
+        FROM (VALUES {rows}) news (number, {names}) LEFT JOIN taken ON true RETURNING (SELECT bytes FROM taken)"""
 
 
 @cache

@@ -28,8 +28,8 @@ def list_newest_audit_entries(
     tx: Transaction, tenant_id: int | None, chosen: AuditFilter, before: int, limit: int, floor: int = 0
 ) -> list[AuditEntry]:
     """List the entries of a tenant, or of all (None), newest first, with a number below `before` and from `floor` on."""
-    place = f"seq >= {floor:d} AND seq < ?" if floor else "seq < ?"
-    return select(tx, tenant_id, chosen, place, before, "seq DESC", limit)
+    span = f"seq >= {floor:d} AND seq < ?" if floor else "seq < ?"
+    return select(tx, tenant_id, chosen, span, before, "seq DESC", limit)
 
 
 def list_after(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, after: int, limit: int) -> list[AuditEntry]:
@@ -45,9 +45,9 @@ def find_floor(tx: Transaction, tenant_id: int | None, before: int, count: int) 
 
 
 def select(
-    tx: Transaction, tenant_id: int | None, chosen: AuditFilter, place: str, seq: int, order: str, limit: int
+    tx: Transaction, tenant_id: int | None, chosen: AuditFilter, span: str, seq: int, order: str, limit: int
 ) -> list[AuditEntry]:
-    conditions, values = [place], list[int | str]([seq])
+    conditions, values = [span], list[int | str]([seq])
     if tenant_id is not None:
         conditions.append("tenant_id = ?")
         values.append(tenant_id)

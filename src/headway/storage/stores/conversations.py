@@ -223,7 +223,7 @@ def find_turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int
 def move_plan(tx: Transaction, tenant_id: int, todos: Sequence[Todo], turn_id: str) -> list[Todo]:
     """Move open rows of one turn's plan, in this order, to another turn that has no plan yet. It gets the plan's source."""
     sql = "UPDATE todos SET turn_id = ?, position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?"
-    moved = [todo._replace(turn_id=turn_id, position=place, updated_at=tx.now) for place, todo in enumerate(todos)]
+    moved = [todo._replace(turn_id=turn_id, position=index, updated_at=tx.now) for index, todo in enumerate(todos)]
     for todo in moved:
         tx.run(sql, turn_id, todo.position, tx.now, tenant_id, todo.id)
     started = sum(todo.status == "in_progress" for todo in todos)

@@ -41,7 +41,7 @@ def is_transcript_pruned(tx: Transaction, tenant_id: int, run_id: str) -> bool:
 
 def list_effects(tx: Transaction, tenant_id: int, run_id: str) -> list[Effect]:
     """List the run's tool calls in the order in which it made them."""
-    sql = f"SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, place"
+    sql = f"SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, call_index"
     return EFFECTS.all(tx, sql, tenant_id, run_id)
 
 
@@ -49,7 +49,7 @@ class ShownCall(NamedTuple):
     """A tool call as people see it: long texts are cut, with their whole length beside them."""
 
     n: int
-    place: int
+    call_index: int
     call_id: str
     tool: str
     state: str
@@ -65,10 +65,10 @@ class ShownCall(NamedTuple):
 def list_shown_calls(tx: Transaction, tenant_id: int, run_id: str, first: int, last: int, length: int) -> list[ShownCall]:
     """List the calls of the messages with these numbers, in order. Texts are cut to `length` characters by the database."""
     rows = tx.all(
-        """SELECT n, place, call_id, tool, state, replayed, started_at, ended_at,
+        """SELECT n, call_index, call_id, tool, state, replayed, started_at, ended_at,
             substr(arguments, 1, CAST(? AS INTEGER)), length(arguments),
             substr(result, 1, CAST(? AS INTEGER)), length(result) FROM effects
-            WHERE tenant_id = ? AND run_id = ? AND n BETWEEN ? AND ? ORDER BY n, place""",
+            WHERE tenant_id = ? AND run_id = ? AND n BETWEEN ? AND ? ORDER BY n, call_index""",
         length,
         length,
         tenant_id,
@@ -272,5 +272,5 @@ def list_recorded(tx: Transaction, tenant_id: int, source: str, tool: str) -> li
     condition = "run_id IN (SELECT id FROM runs WHERE tenant_id = ? AND goal_id = ?)" if is_goal else "run_id = ?"
     parameters = (tenant_id, int(source.removeprefix(GOAL_PREFIX))) if is_goal else (source,)
     sql = f"""SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND {condition} AND tool = ?
-        AND state NOT IN ('proposed', 'started') ORDER BY started_at, run_id, n, place"""
+        AND state NOT IN ('proposed', 'started') ORDER BY started_at, run_id, n, call_index"""
     return EFFECTS.all(tx, sql, tenant_id, *parameters, tool)

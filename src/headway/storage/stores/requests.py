@@ -8,7 +8,8 @@ from headway.storage.transaction import Transaction
 REQUESTS = Columns(
     PersonRequest,
     fixed=(
-        *("id", "tenant_id", "kind", "conversation_id", "turn_id", "run_id", "goal_id", "role", "n", "place", "call_id", "tool"),
+        *("id", "tenant_id", "kind", "conversation_id", "turn_id", "run_id", "goal_id", "role"),
+        *("n", "call_index", "call_id", "tool"),
         *("why", "question", "choices", "created_at", "expires_at"),
     ),
 )
@@ -24,15 +25,15 @@ def find(tx: Transaction, tenant_id: int, request_id: int) -> PersonRequest | No
     return REQUESTS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, request_id)
 
 
-def find_by_call(tx: Transaction, tenant_id: int, run_id: str, n: int, place: int) -> PersonRequest | None:
+def find_by_call(tx: Transaction, tenant_id: int, run_id: str, n: int, call_index: int) -> PersonRequest | None:
     """Return the approval of one call of a run."""
-    sql = f"{SELECT} WHERE tenant_id = ? AND run_id = ? AND n = ? AND place = ? AND kind = 'approval'"
-    return REQUESTS.one(tx, sql, tenant_id, run_id, n, place)
+    sql = f"{SELECT} WHERE tenant_id = ? AND run_id = ? AND n = ? AND call_index = ? AND kind = 'approval'"
+    return REQUESTS.one(tx, sql, tenant_id, run_id, n, call_index)
 
 
 def list_of_answer(tx: Transaction, tenant_id: int, run_id: str, n: int) -> list[PersonRequest]:
     """List the approvals of the calls that one answer of a model requested."""
-    sql = f"{SELECT} WHERE tenant_id = ? AND run_id = ? AND n = ? AND kind = 'approval' ORDER BY place"
+    sql = f"{SELECT} WHERE tenant_id = ? AND run_id = ? AND n = ? AND kind = 'approval' ORDER BY call_index"
     return REQUESTS.all(tx, sql, tenant_id, run_id, n)
 
 

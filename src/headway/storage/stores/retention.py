@@ -217,7 +217,7 @@ def delete_transcript(tx: Transaction, tenant_id: int, run_id: str, batch: Batch
     is_done = delete_part(tx, "transcript", ("n",), "octet_length(message)", where, (tenant_id, run_id), batch) and delete_part(
         tx,
         "effects",
-        ("n", "place"),
+        ("n", "call_index"),
         EFFECT_SIZE,
         where,
         (tenant_id, run_id),

@@ -247,28 +247,28 @@ def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> No
 # Effects
 
 EFFECTS = Columns(Effect)
-EFFECT_KEY = ("n", "place", "call_id", "tool")
+EFFECT_KEY = ("n", "call_index", "call_id", "tool")
 SAVED_AGAIN = ", ".join(f"{name} = excluded.{name}" for name in (*EFFECTS.names, "ended_at") if name not in EFFECT_KEY)
 
 
 def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
     """Return the recorded tool calls of one message, by their index in it."""
     sql = f"SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND run_id = ? AND n = ?"
-    return {effect.place: effect for effect in EFFECTS.all(tx, sql, tenant_id, run_id, n)}
+    return {effect.call_index: effect for effect in EFFECTS.all(tx, sql, tenant_id, run_id, n)}
 
 
-def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: str, n: int, place: int) -> str | None:
+def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: str, n: int, call_index: int) -> str | None:
     """Return the result of an ended tool call. `run_id` may be the beginning of the id of a run in the conversation."""
     row = tx.one(
         """SELECT e.result FROM runs r JOIN effects e ON e.tenant_id = r.tenant_id AND e.run_id = r.id
             WHERE r.tenant_id = ? AND r.conversation_id = ? AND r.id >= ? AND r.id < ?
-            AND e.n = ? AND e.place = ? AND e.state NOT IN ('proposed', 'started') ORDER BY r.id LIMIT 1""",
+            AND e.n = ? AND e.call_index = ? AND e.state NOT IN ('proposed', 'started') ORDER BY r.id LIMIT 1""",
         tenant_id,
         conversation_id,
         run_id,
         f"{run_id}g",  # sorts after every hexadecimal digit
         n,
-        place,
+        call_index,
     )
     return str(row[0]) if row else None
 
@@ -279,7 +279,7 @@ def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) ->
         tx.count_stored(tenant_id, count_bytes(effect.arguments, effect.result, effect.images))
     tx.run(
         f"""INSERT INTO effects (run_id, tenant_id, {EFFECTS.stored}, ended_at) VALUES (?, ?, {EFFECTS.marks}, ?)
-            ON CONFLICT ({tx.dialect.tenant_in_key}run_id, n, place) DO UPDATE SET {SAVED_AGAIN}""",
+            ON CONFLICT ({tx.dialect.tenant_in_key}run_id, n, call_index) DO UPDATE SET {SAVED_AGAIN}""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),

@@ -146,7 +146,7 @@ def search_page(
         while not is_over:
             rows, _, is_cut = read_part(tx, parts[number], lists, SEARCH_STEP, after, characters)
             is_over = len(rows) < SEARCH_STEP and not is_cut
-            for place, todo in enumerate(rows, 1):
+            for count, todo in enumerate(rows, 1):
                 left -= 1
                 characters -= measure_texts(todo)
                 key = get_sort_key(todo)
@@ -155,7 +155,7 @@ def search_page(
                     found.append(todo)
                 is_full = len(found) == limit
                 if is_full or left <= 0 or characters < 0:
-                    is_end = place == len(rows) and is_over and number == len(parts) - 1
+                    is_end = count == len(rows) and is_over and number == len(parts) - 1
                     next_cursor = None if is_end else CURSORS.encode((number, key, todo.id))
                     return TodoListPage(found, next_cursor, is_full or is_end)
         after = None

@@ -77,8 +77,8 @@ def insert_pending(
     position = int(positions[0][0])
     todo_id = int(ids[0][0]) if ids else logged_transaction.take(tx, tenant_id, "todos", len(drafts))
     todos = [
-        build_todo(draft, uuid, position + place, tx.now)._replace(id=todo_id + place)
-        for place, (draft, uuid) in enumerate(zip(drafts, uuids, strict=True))
+        build_todo(draft, uuid, position + offset, tx.now)._replace(id=todo_id + offset)
+        for offset, (draft, uuid) in enumerate(zip(drafts, uuids, strict=True))
     ]
     rows = ", ".join([f"({TODOS.marks}, ?, 0)"] * len(todos))
     sql = f"INSERT INTO todos ({TODOS.stored}, tenant_id, blocked_by) VALUES {rows}"
@@ -108,8 +108,8 @@ FILLED_IN = (
     "completed_by",
     "depends_on",
 )
-PLACES = {field: place for place, field in enumerate((*Draft._fields, *FILLED_IN))}
-arrange = itemgetter(*(PLACES[field] for field in Todo._fields))
+INDEXES = {field: index for index, field in enumerate((*Draft._fields, *FILLED_IN))}
+arrange = itemgetter(*(INDEXES[field] for field in Todo._fields))
 
 
 def build_todo(draft: Draft, uuid: str, position: int, now: int) -> Todo:
@@ -382,20 +382,20 @@ def build_list_condition(todo: Todo) -> tuple[str, tuple[int | str, ...]]:
     return f"{where} AND turn_id = ?", (todo.conversation_id, todo.id, todo.turn_id)
 
 
-def find_position_before(tx: Transaction, tenant_id: int, todo: Todo, place: tuple[int, int]) -> int | None:
+def find_position_before(tx: Transaction, tenant_id: int, todo: Todo, key: tuple[int, int]) -> int | None:
     """Return the position of the last todo of the list before a (position, id)."""
     where, values = build_list_condition(todo)
     sql = f"""SELECT position FROM todos WHERE tenant_id = ? AND {where} AND (position, id) < (?, ?)
         ORDER BY position DESC, id DESC LIMIT 1"""
-    row = tx.one(sql, tenant_id, *values, *place)
+    row = tx.one(sql, tenant_id, *values, *key)
     return int(row[0]) if row else None
 
 
-def find_position_after(tx: Transaction, tenant_id: int, todo: Todo, place: tuple[int, int]) -> int | None:
+def find_position_after(tx: Transaction, tenant_id: int, todo: Todo, key: tuple[int, int]) -> int | None:
     """Return the position of the first todo of the list after a (position, id)."""
     where, values = build_list_condition(todo)
     sql = f"SELECT position FROM todos WHERE tenant_id = ? AND {where} AND (position, id) > (?, ?) ORDER BY position, id LIMIT 1"
-    row = tx.one(sql, tenant_id, *values, *place)
+    row = tx.one(sql, tenant_id, *values, *key)
     return int(row[0]) if row else None
 
 

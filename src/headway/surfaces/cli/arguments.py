@@ -172,11 +172,11 @@ def read_checks(fields: dict[str, Any]) -> list[Check]:
     commands, files, documents, in_workspace = (fields.pop(name) for name in NAMES)
     if in_workspace and not commands and not files:
         raise click.UsageError("--workspace goes with --check-command or --check-file.")
-    place = {} if in_workspace else {"folder": os.getcwd()}
-    checks: list[Check] = [{"kind": "command", "run": command, **place} for command in commands]
+    folder = {} if in_workspace else {"folder": os.getcwd()}
+    checks: list[Check] = [{"kind": "command", "run": command, **folder} for command in commands]
     for file in files:
         path, _, text = file.partition("~")
-        checks.append({"kind": "file", "path": path, **({"contains": text} if text else {}), **place})
+        checks.append({"kind": "file", "path": path, **({"contains": text} if text else {}), **folder})
     return [*checks, *map(parse_check_json, documents)]
 
 

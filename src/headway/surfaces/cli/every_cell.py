@@ -94,11 +94,11 @@ def get_cell(answer: CellAnswer[Any]) -> str:
 
 
 @contextmanager
-def explain_wait(place: str) -> Iterator[None]:
+def explain_wait(name: str) -> Iterator[None]:
     """Say what the command waits for, if it takes longer than a moment."""
     from threading import Timer  # noqa: PLC0415  only needed with cells
 
-    timer = Timer(PATIENCE_S, lambda: click.echo(f"waiting for {place} …", err=True))
+    timer = Timer(PATIENCE_S, lambda: click.echo(f"waiting for {name} …", err=True))
     timer.daemon = True
     timer.start()
     try:

@@ -169,8 +169,8 @@ def print_todo(todo: Todo, lease: Lease | None = None, receipt: dict[str, Any] |
 
 
 def format_check(check: Check) -> str:
-    place = f" in {check['folder']}" if "folder" in check else ""
-    return f"{describe_check(check)}{place} ({check['by']})"
+    folder = f" in {check['folder']}" if "folder" in check else ""
+    return f"{describe_check(check)}{folder} ({check['by']})"
 
 
 def format_receipt(receipt: dict[str, Any]) -> str:

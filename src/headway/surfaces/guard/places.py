@@ -18,13 +18,13 @@ def list_above(folder: str) -> list[str]:
 
 def find_home_folder(folder: str) -> str:
     """Return the nearest folder, from this one upwards, that contains a home; empty if none does."""
-    return next((place for place in list_above(folder) if os.path.isdir(os.path.join(place, HOME))), "")
+    return next((above for above in list_above(folder) if os.path.isdir(os.path.join(above, HOME))), "")
 
 
 def find_project(folder: str) -> str:
     """Return the top folder of the project that a folder belongs to: the nearest one with a home or a repository, or itself."""
-    places = list_above(folder)
-    return next((place for place in places if any(os.path.exists(os.path.join(place, mark)) for mark in MARKS)), places[0])
+    folders = list_above(folder)
+    return next((above for above in folders if any(os.path.exists(os.path.join(above, mark)) for mark in MARKS)), folders[0])
 
 
 def find_database(home_folder: str, environment: Mapping[str, str]) -> str:

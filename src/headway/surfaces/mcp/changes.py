@@ -33,8 +33,8 @@ class ChangeReader:
         longer admitted."""
         if not self.feed.tasks:
             self.feed.start()
-        place = await self.feed.open(scope.tenant_id, scope.conversation_id or None, after)
-        self.task = asyncio.create_task(self.run(*place))
+        opened = await self.feed.open(scope.tenant_id, scope.conversation_id or None, after)
+        self.task = asyncio.create_task(self.run(*opened))
         return self.task
 
     async def run(self, channel: FeedChannel, reader: FeedReader) -> None:

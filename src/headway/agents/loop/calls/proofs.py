@@ -28,7 +28,9 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 
 RUN_CHECKS: Final = "run_checks"  # the name under which people see it, for example in an approval
-FIRST_CHECK_PLACE: Final = 1_000_000  # effect places of checks, above all places of calls and sub-agents; the todo's id is added
+FIRST_CHECK_INDEX: Final = (
+    1_000_000  # indexes of effects that run checks, above those of calls and sub-agents; the todo's id is added
+)
 
 
 Requirement = RunChecks | Sleep | Stop | str | None
@@ -47,10 +49,10 @@ def require_results(step: Step, n: int, todo: Todo, outcome: str | None) -> Requ
     subject = CheckSubject("todo", todo.id, todo.subject, decode_checks(todo.checks), outcome)
     arguments = {"todo": todo.id, "subject": todo.subject, "checks": subject.checks, "outcome": outcome}
     encoded = JSON_ENCODER.encode(arguments)
-    place = FIRST_CHECK_PLACE + todo.id
-    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, n).get(place)
+    call_index = FIRST_CHECK_INDEX + todo.id
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, n).get(call_index)
     if effect is None or effect.arguments != encoded:
-        effect = Effect(n, place, "", RUN_CHECKS, encoded, "started", started_at=step.tx.now)
+        effect = Effect(n, call_index, "", RUN_CHECKS, encoded, "started", started_at=step.tx.now)
         if step.run.replays and reaches_outside(subject.checks):
             return serve_recorded(step, effect, todo)
         if denial := find_denial(step, subject):
@@ -134,7 +136,7 @@ async def ask_opinion(models: Models, rubric: str, subject: CheckSubject, *, is_
 
 def record_results(step: Step, reply: ChecksRan) -> None:
     """Store the receipt. The step then continues with the call, the writ or the answer that wanted to complete the todo."""
-    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.call_index]
     if effect.state != "started":  # already stored and paid by a commit whose acknowledgement was lost
         return
     for call in reply.checked.calls:

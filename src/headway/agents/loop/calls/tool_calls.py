@@ -331,7 +331,7 @@ def resume_call(step: Step, effect: Effect) -> CallOutcome:
         return poll_call(step, effect, tool, tool.run)
     if tool is not None and tool.changes_ledger:  # it waited for checks
         return call_ledger_tool(step, effect, tool, json.loads(effect.arguments))
-    was_never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
+    was_never_made = step.lost is not None and (step.lost.n, step.lost.call_index) == (effect.n, effect.call_index)
     if tool is not None and (tool.idempotent or was_never_made):
         return CallTool(effect, tool, json.loads(effect.arguments))
     return record_result(step, effect, Result({"error": INTERRUPTED_MESSAGE}, is_error=True, is_uncertain=True))
@@ -371,7 +371,7 @@ def accept_result(step: Step, reply: ToolReturned) -> None:
     A repeatable call that failed transiently is retried later instead: the run's job is delayed without a slot, and the effect
     stays `started`.
     """
-    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.call_index]
     if effect.state != "started":  # already stored by a commit whose acknowledgement was lost
         return
     if not reply.result.is_transient:

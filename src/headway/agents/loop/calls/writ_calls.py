@@ -26,7 +26,7 @@ from headway.ledger.run import Effect
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import act_as
 
-FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above all places of tool calls
+FIRST_AGENT_INDEX = 1_000  # indexes of effects that start sub-agents, above all indexes of tool calls
 ANSWER_LIMIT = 20_000
 AGENT_WRIT = "/agent"
 
@@ -52,7 +52,7 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if agent_calls else {}
         effects: list[Effect] = []
         for n, agent_call in enumerate(agent_calls):
-            effect = stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, agent_call)
+            effect = stored_effects.get(FIRST_AGENT_INDEX + n) or start_agent(step, entry.n, n, agent_call)
             if not isinstance(effect, Effect):
                 return effect
             effects.append(effect)
@@ -89,7 +89,7 @@ def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess)
 
 
 def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect | Sleep | Stop:
-    effect = Effect(n, FIRST_AGENT_PLACE + index, "", AGENT_WRIT, json.dumps(agent_call._asdict()), "started")
+    effect = Effect(n, FIRST_AGENT_INDEX + index, "", AGENT_WRIT, json.dumps(agent_call._asdict()), "started")
     if step.run.replays:
         recorded = proposals.find_recorded(step, effect)
         return (

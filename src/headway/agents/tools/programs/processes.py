@@ -58,13 +58,13 @@ def get_thread_limit(sandbox: Sandbox) -> int:
 
 def list_tree(root: int, sandbox: Sandbox) -> tuple[list[int], int]:
     """List a process and its descendants, and count their threads, until one of the limits is exceeded."""
-    tree, threads, place = [root], 0, 0
-    while place < len(tree) <= sandbox.processes and threads <= get_thread_limit(sandbox):
-        numbers = list_threads(tree[place])
+    tree, threads, index = [root], 0, 0
+    while index < len(tree) <= sandbox.processes and threads <= get_thread_limit(sandbox):
+        numbers = list_threads(tree[index])
         threads += len(numbers)
         if threads <= get_thread_limit(sandbox):
-            tree += [child for thread in numbers for child in list_children(tree[place], thread)]
-        place += 1
+            tree += [child for thread in numbers for child in list_children(tree[index], thread)]
+        index += 1
     return tree, threads
 
 

@@ -33,8 +33,8 @@ class SystemCalls(NamedTuple):
     """The numbers of calls on one architecture."""
 
     architecture: int
-    modes: dict[int, int]  # calls that set a mode, with the place of that argument
-    opens: dict[int, int]  # calls that open a file, with the place of their flags. The mode comes next
+    modes: dict[int, int]  # calls that set a mode, with the index of that argument
+    opens: dict[int, int]  # calls that open a file, with the index of their flags. The mode comes next
     memory_file: int
 
 
@@ -64,11 +64,11 @@ def build_section(calls: SystemCalls) -> bytes:
         section += jump(JUMP_IF_AT_LEAST, X32, 0, 1) + fail(ENOSYS)
     for number in (*MISSING, calls.memory_file):
         section += jump(JUMP_IF_EQUAL, number, 0, 1) + fail(ENOSYS)
-    for number, place in (calls.modes | CHMOD_AT).items():
-        section += when(number, refuse_bits(place))
-    for number, place in calls.opens.items():
-        check = refuse_bits(place + 1)
-        section += when(number, load_argument(place) + jump(JUMP_IF_ANY_BIT, CREATES, 0, count(check) - 1) + check)
+    for number, index in (calls.modes | CHMOD_AT).items():
+        section += when(number, refuse_bits(index))
+    for number, index in calls.opens.items():
+        check = refuse_bits(index + 1)
+        section += when(number, load_argument(index) + jump(JUMP_IF_ANY_BIT, CREATES, 0, count(check) - 1) + check)
     return section + give_back(ALLOW)
 
 
@@ -76,17 +76,17 @@ def when(number: int, instructions: bytes) -> bytes:
     return jump(JUMP_IF_EQUAL, number, 0, count(instructions)) + instructions
 
 
-def refuse_bits(place: int) -> bytes:
+def refuse_bits(index: int) -> bytes:
     """Fail if the mode in this argument has one of the bits; otherwise allow the call."""
-    return load_argument(place) + jump(JUMP_IF_ANY_BIT, SET_ID_BITS, 0, 1) + fail(EPERM) + give_back(ALLOW)
+    return load_argument(index) + jump(JUMP_IF_ANY_BIT, SET_ID_BITS, 0, 1) + fail(EPERM) + give_back(ALLOW)
 
 
 def load(offset: int) -> bytes:
     return struct.pack("=HBBI", LOAD, 0, 0, offset)
 
 
-def load_argument(place: int) -> bytes:
-    return load(ARGUMENTS + 8 * place)  # its lower half, on these machines
+def load_argument(index: int) -> bytes:
+    return load(ARGUMENTS + 8 * index)  # its lower half, on these machines
 
 
 def jump(condition: int, value: int, if_true: int, if_false: int) -> bytes:

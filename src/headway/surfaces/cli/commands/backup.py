@@ -47,8 +47,8 @@ def restore(invocation: Invocation, path: str, *, yes: bool) -> None:
     def render() -> None:
         written_at = format_time(restored.manifest["written_at"] * 1000)
         click.echo(f"restored the backup of {written_at}: {restored.database}, {restored.manifest['files']:,} files")
-        for place in restored.replaced:
-            click.echo(f"The files from before are in {to_one_line(place)}.")
+        for path in restored.replaced:
+            click.echo(f"The files from before are in {to_one_line(path)}.")
         click.echo("Turns and goals that ran then continue when a process starts. To look first, run `headway halt` now.")
 
     invocation.answer({"manifest": restored.manifest, "replaced": restored.replaced}, render)

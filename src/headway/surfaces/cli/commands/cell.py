@@ -168,8 +168,8 @@ def inspect_cells(settings: Settings) -> list[Finding]:
                 return [build_member_finding(directory.cells)]
             own = find_own_name(settings, directory)
             names = ", ".join(cell.name for cell in directory.cells)
-            place = f"this database is the cell {own}" if own else "this database is none of them"
-            return [Finding("cells", f"{len(directory.cells)}: {names}; {place}"), *inspect_directory(directory)]
+            this = f"this database is the cell {own}" if own else "this database is none of them"
+            return [Finding("cells", f"{len(directory.cells)}: {names}; {this}"), *inspect_directory(directory)]
     except HeadwayError as error:  # without its own URL, the directory is the database, which has a finding already
         return [Finding("cells", str(error), ok=False)] if settings.directory_url else []
 

@@ -253,11 +253,11 @@ class ChatSession:
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
 
     def begin_turn(self, tx: Transaction, content: str) -> Job:
-        place = (self.scope.tenant_id, self.scope.conversation_id)
+        conversation = (self.scope.tenant_id, self.scope.conversation_id)
         if content != CONTINUE_COMMAND:
-            return self.active_headway.begin_turn(tx, *place, content, self.mode, self.attachments)
-        unfinished = turns.get_unfinished(tx, *place)
-        return self.active_headway.begin_turn(tx, *place, turns.CONTINUE_REQUEST, None, self.attachments, unfinished)
+            return self.active_headway.begin_turn(tx, *conversation, content, self.mode, self.attachments)
+        unfinished = turns.get_unfinished(tx, *conversation)
+        return self.active_headway.begin_turn(tx, *conversation, turns.CONTINUE_REQUEST, None, self.attachments, unfinished)
 
     async def fork(self, request: ForkRequest, begin: BeginFork) -> None:
         """Create a fork, run it and show what it does."""

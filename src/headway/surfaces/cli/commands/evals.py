@@ -175,10 +175,10 @@ class EvalCommand:
     def show_result(self, result: AttemptResult) -> None:
         self.count += 1
         mark = "✔" if result.passed else "✘"
-        place = f"{result.case} #{result.repetition}" if self.suite.repeat > 1 else result.case
+        name = f"{result.case} #{result.repetition}" if self.suite.repeat > 1 else result.case
         cell = f" ({result.cell.label})" if len(self.cells) > 1 else ""
         problem = f"  {result.problems[0]}" if result.problems else ""
-        line = f"{mark} {self.count}/{len(self.attempts)} {place}{cell}  {result.duration_s:.1f} s{problem}"
+        line = f"{mark} {self.count}/{len(self.attempts)} {name}{cell}  {result.duration_s:.1f} s{problem}"
         click.echo(to_one_line(line)[:200], err=True)
 
     def check_halt(self) -> None:

@@ -158,8 +158,8 @@ def print_diff(document: dict[str, Any]) -> None:
     click.echo(f"--- {name} (version {old['n']})" if old else "--- (no file)")
     click.echo(f"+++ {name} (version {new['n']})")
     for hunk in document["hunks"]:
-        places = f"-{hunk['old_start']},{hunk['old_lines']} +{hunk['new_start']},{hunk['new_lines']}"
-        click.secho(f"@@ {places} @@", fg="cyan")
+        ranges = f"-{hunk['old_start']},{hunk['old_lines']} +{hunk['new_start']},{hunk['new_lines']}"
+        click.secho(f"@@ {ranges} @@", fg="cyan")
         for line in hunk["lines"]:
             text = "\t".join(map(to_one_line, line["text"].split("\t")))
             click.secho(f"{MARKS[line['kind']]}{text}", fg=COLOURS[line["kind"]])

@@ -49,12 +49,12 @@ def install(invocation: Invocation, client: str, *, for_user: bool, print_only: 
     document = {"client": client, "file": str(file.path), "content": file.render(), "changed": is_new}
 
     def draw() -> None:
-        place = text.to_one_line(str(file.path))
+        path = text.to_one_line(str(file.path))
         if print_only:
-            click.echo(f"For {place}:\n\n{file.render()}")
+            click.echo(f"For {path}:\n\n{file.render()}")
             return
         scope = "in all your projects" if for_user else f"in {text.to_one_line(os.getcwd())}"
-        click.echo(f"{'Installed in' if is_new else 'Already in'} {place}. Headway guards {file.client.title} {scope}.")
+        click.echo(f"{'Installed in' if is_new else 'Already in'} {path}. Headway guards {file.client.title} {scope}.")
         for advice in filter(None, (file.client.advice,)):
             click.echo(advice)
         click.echo(f'Next: headway guard add "the tests pass" --check-command "…"   Undo: headway guard uninstall {client}')
@@ -70,8 +70,8 @@ def uninstall(invocation: Invocation, client: str, *, for_user: bool) -> None:
     """Remove the guard from an assistant. What was recorded stays."""
     file = find_guard_file(invocation, client, for_user=for_user)
     was_there = file.uninstall()
-    place = text.to_one_line(str(file.path))
-    message = f"Removed from {place}." if was_there else f"{place} does not have the guard. Nothing was changed."
+    path = text.to_one_line(str(file.path))
+    message = f"Removed from {path}." if was_there else f"{path} does not have the guard. Nothing was changed."
     invocation.answer({"client": client, "file": str(file.path), "changed": was_there}, lambda: click.echo(message))
 
 
@@ -93,9 +93,9 @@ def open_home(invocation: Invocation, *, for_user: bool) -> None:
 def enter_home(invocation: Invocation, folder: Path | None = None) -> Iterator[str]:
     """Use the home of the project, as the hooks do: the nearest one from this folder upwards. Yields the project's folder."""
     here = os.getcwd()
-    place = str(folder) if folder else here
+    start = str(folder) if folder else here
     if invocation.home is None and not get_environment().get("HEADWAY_HOME"):
-        os.chdir(find_home_folder(place) or place)
+        os.chdir(find_home_folder(start) or start)
     try:
         yield find_project(here)
     finally:

@@ -53,8 +53,8 @@ def install(invocation: Invocation, client: str, tools: str, *, print_only: bool
     document = {"client": client, "file": str(file.path), "section": known.section, "entry": entry, "changed": is_new}
 
     def draw() -> None:
-        place = text.to_one_line(str(file.path))
-        done = f"Entry for {place}:" if print_only else f"Added to {place}:" if is_new else f"{place} has it already:"
+        path = text.to_one_line(str(file.path))
+        done = f"Entry for {path}:" if print_only else f"Added to {path}:" if is_new else f"{path} has it already:"
         click.echo(f"{done}\n\n{file.render(entry)}")
         if not print_only:
             click.echo(f"{known.check} Undo: headway mcp uninstall {client}")
@@ -73,8 +73,8 @@ def uninstall(invocation: Invocation, client: str) -> None:
     """Remove the server from the settings of an MCP client. The rest of the file stays as it is."""
     file = find_settings_file(client)
     was_there = file.remove()
-    place = text.to_one_line(str(file.path))
-    message = f"Removed from {place}." if was_there else f"{place} has no entry {SERVER_NAME}. Nothing was changed."
+    path = text.to_one_line(str(file.path))
+    message = f"Removed from {path}." if was_there else f"{path} has no entry {SERVER_NAME}. Nothing was changed."
     invocation.answer({"client": client, "file": str(file.path), "changed": was_there}, lambda: click.echo(message))
 
 

@@ -141,9 +141,9 @@ def build_row(entry: dict[str, Any]) -> Sequence[str]:
 def describe_origin(entry: dict[str, Any]) -> list[str]:
     """Describe where an entry belongs and who wrote it."""
     origin = entry["origin"]
-    place = f"conversation {entry['conversation_id']}" if entry["conversation_id"] else "tenant-wide"
+    owner = f"conversation {entry['conversation_id']}" if entry["conversation_id"] else "tenant-wide"
     facts = [
-        place,
+        owner,
         f"by {origin['agent_id']}" if origin["agent_id"] else "",
         f"goal #{origin['goal_id']}" if origin["goal_id"] else "",
         f"{'edited ' if entry['revision'] else ''}by {origin['person']}" if origin["person"] else "",

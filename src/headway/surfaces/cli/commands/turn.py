@@ -30,8 +30,8 @@ def print_turn(turn: dict[str, Any], steps: list[dict[str, Any]], *, with_diff: 
     for step in steps:
         lines = [to_one_line(step["text"])] if step["text"].strip() or not step["calls"] else []
         lines += map(describe_call, step["calls"])
-        for place, line in enumerate(lines):
-            click.echo(cut_at_word(f"{step['step'] if place == 0 else '':>3}  {line}", 79).rstrip())
+        for index, line in enumerate(lines):
+            click.echo(cut_at_word(f"{step['step'] if index == 0 else '':>3}  {line}", 79).rstrip())
     for item in turn["incomplete"]:
         click.echo(f"  open: {to_one_line(item['title'])}")
     if changes := turn["changes"]:
@@ -51,8 +51,8 @@ def build_lines(diff: dict[str, Any]) -> Iterator[tuple[str, str]]:
     first, second = diff["a"], diff["b"]
     for name in ("id", "request", "status", "role", "models", "steps", "tokens", "cost", "time"):
         yield f"{name:<8}{describe(first, name)}", f"{name:<8}{describe(second, name)}"
-    for place in range(max(len(first["plan"]), len(second["plan"]))):
-        yield describe_item(first["plan"], place), describe_item(second["plan"], place)
+    for index in range(max(len(first["plan"]), len(second["plan"]))):
+        yield describe_item(first["plan"], index), describe_item(second["plan"], index)
     for step in diff["steps"]:
         yield "─" * COLUMN_WIDTH, "─" * COLUMN_WIDTH
         mark = SAME_MARK if step["same"] else DIVERGED_MARK
@@ -74,7 +74,7 @@ def list_step_lines(mark: str, step: dict[str, Any], side: str) -> list[str]:
     for call in answer["calls"]:
         lines += [describe_call(call), f"→ {to_one_line(call['result'])}"]
     head = f"{mark}{step['step']}"
-    return [f"{head if place == 0 else '':<5}{line}" for place, line in enumerate(lines)]
+    return [f"{head if index == 0 else '':<5}{line}" for index, line in enumerate(lines)]
 
 
 def describe(turn: dict[str, Any], name: str) -> str:
@@ -97,8 +97,8 @@ def describe_end(turn: dict[str, Any]) -> str:
     return f"{turn['status']} ({turn['outcome']})" if turn["outcome"] else str(turn["status"])
 
 
-def describe_item(plan: list[dict[str, Any]], place: int) -> str:
-    return f"plan    [{plan[place]['status']}] {to_one_line(plan[place]['title'])}" if place < len(plan) else ""
+def describe_item(plan: list[dict[str, Any]], index: int) -> str:
+    return f"plan    [{plan[index]['status']}] {to_one_line(plan[index]['title'])}" if index < len(plan) else ""
 
 
 def describe_call(call: dict[str, Any]) -> str:

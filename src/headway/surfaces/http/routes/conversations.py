@@ -39,10 +39,10 @@ async def create_conversation(request: Request) -> Response:
     def begin(tx: Transaction, tenant_id: int) -> Mapping[str, Any]:
         if message is None:
             return operations.create_conversation(build_call(call, tx, tenant_id), body)
-        place = (tenant_id, conversations.add_conversation(tx, tenant_id, body.title, body.key).id)
-        job = call.headway.begin_turn(tx, *place, message.content, message.mode, attachments, message.continues or "")
+        conversation = (tenant_id, conversations.add_conversation(tx, tenant_id, body.title, body.key).id)
+        job = call.headway.begin_turn(tx, *conversation, message.content, message.mode, attachments, message.continues or "")
         started_jobs[:] = [job]
-        return {"conversation": finding.get_conversation(tx, *place).as_json(), "turn_id": turns.get_turn_id(job)}
+        return {"conversation": finding.get_conversation(tx, *conversation).as_json(), "turn_id": turns.get_turn_id(job)}
 
     if message:
         await call.headway.agents_ready()

@@ -70,11 +70,11 @@ async def stream_turn_events(request: Request) -> Response:
         return tenant_id, turns.find_turn_position(tx, tenant_id, turn_id, after)
 
     after = parse_resume_point(request)
-    tenant_id, place = await call.read(find)
+    tenant_id, start = await call.read(find)
     feed = call.headway.feed
-    channel, reader = await feed.open(tenant_id, place.conversation_id, None)
-    reader.follow_turn(turn_id, place.after)
-    if place.is_over:
+    channel, reader = await feed.open(tenant_id, start.conversation_id, None)
+    reader.follow_turn(turn_id, start.after)
+    if start.is_over:
         reader.leave()
     request.scope["headway.deadline"].reschedule(None)
     return EventStream(feed, channel, reader, call)

@@ -121,14 +121,14 @@ class ResponseEncoder:
     def end_item(self) -> str:
         if self.kind is None:
             return ""
-        kind, place, part = self.kind, self.locate_part(), build_part(self.kind, self.text)
+        kind, location, part = self.kind, self.locate_part(), build_part(self.kind, self.text)
         item = build_item(kind, self.item_id, self.text)
         if kind == "message":
-            frames = self.frame("response.output_text.done", **place, text=self.text, logprobs=[])
-            frames += self.frame("response.content_part.done", **place, part=part)
+            frames = self.frame("response.output_text.done", **location, text=self.text, logprobs=[])
+            frames += self.frame("response.content_part.done", **location, part=part)
         else:
-            frames = self.frame("response.reasoning_summary_text.done", **place, text=self.text)
-            frames += self.frame("response.reasoning_summary_part.done", **place, part=part)
+            frames = self.frame("response.reasoning_summary_text.done", **location, text=self.text)
+            frames += self.frame("response.reasoning_summary_part.done", **location, part=part)
         frames += self.frame("response.output_item.done", output_index=len(self.items), item=item)
         self.items.append(item)
         self.kind, self.text = None, ""
@@ -136,12 +136,12 @@ class ResponseEncoder:
 
     def send_call(self, call: ClientCall) -> str:
         item, index = build_call_item(self.head, call), len(self.items)
-        place = {"item_id": item["id"], "output_index": index}
+        location = {"item_id": item["id"], "output_index": index}
         self.items.append(item)
         return (
             self.frame("response.output_item.added", output_index=index, item={**item, "arguments": "", "status": "in_progress"})
-            + self.frame("response.function_call_arguments.delta", **place, delta=call.arguments)
-            + self.frame("response.function_call_arguments.done", **place, name=call.tool, arguments=call.arguments)
+            + self.frame("response.function_call_arguments.delta", **location, delta=call.arguments)
+            + self.frame("response.function_call_arguments.done", **location, name=call.tool, arguments=call.arguments)
             + self.frame("response.output_item.done", output_index=index, item=item)
         )
 
