@@ -47,7 +47,7 @@ def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
         "kind": "research",
         "mode": "agent",
         "role": "worker",
-        "priority": 5,
+        "urgency": 5,
         "expected_value": 0.5,
         "status": "pending",
         "outcome": None,

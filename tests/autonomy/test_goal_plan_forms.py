@@ -50,7 +50,7 @@ def test_a_sub_goal_needs_a_description_and_its_dependencies(pursuit: Pursuit, n
     assert needs(pursuit) == CHAIN
     assert len(pursuit.list_requests("plan")) == 1
     dig = pursuit.sub_goal("dig")
-    assert (dig.mode, dig.role, dig.kind, dig.priority, dig.expected_value) == ("inline", "index", "work", 5, 0.5)
+    assert (dig.mode, dig.role, dig.kind, dig.urgency, dig.expected_value) == ("inline", "index", "work", 5, 0.5)
     assert "description asks for is done" in dig.expected_outcome
 
 

@@ -43,7 +43,7 @@ def test_a_plan_keeps_the_fields_that_the_model_chose(database_url: str, tmp_pat
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(chosen, step("fill", "dig")))) as pursuit:
         pursuit.achieve()
         dig, fill = pursuit.sub_goals()
-        assert (dig.mode, dig.role, dig.priority, dig.expected_value, dig.kind) == ("agent", "coder", 9, 0.25, "digging")
+        assert (dig.mode, dig.role, dig.urgency, dig.expected_value, dig.kind) == ("agent", "coder", 9, 0.25, "digging")
         assert (dig.expected_outcome, dig.cost_limit) == ("dig is done", 2_000_000_000)
         assert (fill.mode, fill.depends_on, fill.role) == ("inline", (dig.id,), "index")
         assert [(entry["mode"], entry["role"]) for entry in pursuit.journal("sub_goal_started")] == [

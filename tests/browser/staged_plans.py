@@ -76,7 +76,7 @@ def build_step(key: str, after: Sequence[str] = (), description: str = "") -> Pl
         kind="work",
         mode="agent",
         role="coder",
-        priority=5,
+        urgency=5,
         expected_value=0.5,
         cost_limit=0,
         depends_on=tuple(after),

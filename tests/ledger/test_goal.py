@@ -57,7 +57,7 @@ def test_all_that_it_builds_on_has_to_be_done() -> None:
 
 def test_the_worthiest_comes_first_and_then_the_oldest() -> None:
     worth = [(1, 0.9), (10, 0.5), (5, 1.0), (10, 0.6)]
-    assert ids(list_ready(plan(*({"priority": p, "expected_value": v} for p, v in worth)))) == [4, 2, 3, 1]
+    assert ids(list_ready(plan(*({"urgency": p, "expected_value": v} for p, v in worth)))) == [4, 2, 3, 1]
 
 
 @each_row("status", ["in-progress", "completed", "failed", "skipped"])

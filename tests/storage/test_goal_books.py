@@ -72,9 +72,9 @@ class Walk:
 
     def add(self, tx: Transaction, others: list[SubGoal]) -> None:
         mode = self.chance.choice(["inline", "agent"])
-        priority, value = self.chance.randint(1, 10), self.chance.choice([0.1, 0.3, 0.7, 1.0])
+        urgency, value = self.chance.randint(1, 10), self.chance.choice([0.1, 0.3, 0.7, 1.0])
         owner: dict[str, Any] = {"tenant_id": self.goal.tenant_id, "goal_id": self.goal.id}
-        new = sub_goal(mode=mode, priority=priority, expected_value=value, **owner)
+        new = sub_goal(mode=mode, urgency=urgency, expected_value=value, **owner)
         number = goal_store.insert_sub_goal(tx, new)
         self.rewire(tx, new._replace(id=number), others)
 

@@ -250,7 +250,7 @@ def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedSt
             kind=text.to_one_line(step.kind.strip().lower()) or "work",
             mode=step.mode,
             role=step.role if step.mode == "agent" else "index",
-            priority=step.priority,
+            urgency=step.priority,
             expected_value=step.expected_value,
             cost_limit=int(step.cost_limit_usd * NANOS_PER_DOLLAR),
             depends_on=tuple(list_dependencies(step, by_key)),

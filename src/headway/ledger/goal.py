@@ -36,7 +36,7 @@ class Goal(NamedTuple):
     success_criteria: str
     evidence: str  # why an agent proposed it
     status: GoalStatus
-    priority: int  # 0 is the most urgent
+    priority: int  # 0 is the most urgent, as it is for todos
     pause_kind: PauseKind
     pause_reason: str
     replan_count: int
@@ -97,7 +97,7 @@ class SubGoal(NamedTuple):
     kind: str  # the type of work; planning uses past results of the same kind
     mode: SubGoalMode
     role: str
-    priority: int  # 10 is the most urgent
+    urgency: int  # 1 to 10: 10 is the most urgent. JSON and plans call it `priority`
     expected_value: float  # from 0 to 1
     cost_limit: int  # 0: no limit
     status: SubGoalStatus = "pending"
@@ -141,7 +141,7 @@ class SubGoal(NamedTuple):
 
     @property
     def worth(self) -> float:
-        return self.priority * self.expected_value
+        return self.urgency * self.expected_value
 
     def as_json(self) -> dict[str, Any]:
         return {**self.as_json_without_outcome(), "outcome": json.loads(self.outcome) if self.outcome else None}
@@ -158,7 +158,7 @@ class SubGoal(NamedTuple):
             "role": self.role,
             "depends_on": list(self.depends_on),
             "status": self.status,
-            "priority": self.priority,
+            "priority": self.urgency,
             "expected_value": self.expected_value,
             "reason": self.reason,
             "divergence": self.divergence,
@@ -187,7 +187,7 @@ class PlannedStep(NamedTuple):
     kind: str
     mode: SubGoalMode
     role: str
-    priority: int
+    urgency: int
     expected_value: float
     cost_limit: int
     depends_on: tuple[str, ...]

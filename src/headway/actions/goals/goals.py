@@ -559,7 +559,7 @@ def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:
         kind=step.kind,
         mode=step.mode,
         role=step.role,
-        priority=step.priority,
+        urgency=step.urgency,
         expected_value=step.expected_value,
         cost_limit=step.cost_limit,
         checks=step.checks,

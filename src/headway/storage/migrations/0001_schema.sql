@@ -467,7 +467,7 @@ CREATE TABLE sub_goals (
     kind TEXT NOT NULL,
     mode TEXT NOT NULL CHECK (mode IN ('inline', 'agent')),
     role TEXT NOT NULL,
-    priority BIGINT NOT NULL,
+    urgency BIGINT NOT NULL,
     expected_value DOUBLE PRECISION NOT NULL,
     cost_limit BIGINT NOT NULL DEFAULT 0,
     status TEXT NOT NULL CHECK (status IN ('pending', 'in-progress', 'completed', 'failed', 'skipped')),
@@ -505,7 +505,7 @@ CREATE INDEX sub_goals_tried ON sub_goals (tenant_id, ended_at) WHERE status IN 
 -- ready (the worthiest first), what makes the plan doubtful, what was done last.
 CREATE INDEX sub_goals_at_hand ON sub_goals (goal_id, id)
     WHERE status = 'in-progress' OR (status IN ('completed', 'failed') AND divergence IS NULL);
-CREATE INDEX sub_goals_ready ON sub_goals (goal_id, mode, (priority * expected_value) DESC, id)
+CREATE INDEX sub_goals_ready ON sub_goals (goal_id, mode, (urgency * expected_value) DESC, id)
     WHERE status = 'pending' AND waits_for = 0;
 CREATE INDEX sub_goals_diverged ON sub_goals (goal_id, judged_under) WHERE divergence IN ('minor', 'major');
 CREATE INDEX sub_goals_in_vain ON sub_goals (goal_id) WHERE status = 'pending' AND waits_in_vain > 0;

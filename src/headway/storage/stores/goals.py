@@ -276,7 +276,7 @@ SELECT_OF_GOAL = f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ?"
 SELECT_ACTIVE = f"""{SELECT_OF_GOAL} AND (status = 'in-progress' OR (status IN ('completed', 'failed') AND divergence IS NULL))
     ORDER BY id"""
 SELECT_READY = f"""{SELECT_OF_GOAL} AND mode = ? AND status = 'pending' AND waits_for = 0
-    ORDER BY priority * expected_value DESC, id LIMIT ?"""
+    ORDER BY urgency * expected_value DESC, id LIMIT ?"""
 SELECT_COMPLETED = f"{SELECT_OF_GOAL} AND status = 'completed' ORDER BY id DESC LIMIT ?"
 SELECT_DEPENDENCIES = f"""{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id IN (
     SELECT depends_on FROM sub_goal_edges WHERE tenant_id = ? AND sub_goal_id = ?) ORDER BY id"""
