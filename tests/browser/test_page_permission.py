@@ -269,7 +269,7 @@ def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: V
     expect(page.region("Decided").locator(".tool-line")).to_contain_text("approved")
     expect(page.region("Other open requests")).to_contain_text("Which tier?")
     question = client.ok("GET", "/v1/questions")["questions"][0]
-    page.go(f"/questions/{question['id']}")
+    page.go(f"/inbox/{question['id']}")
     expect(page.region("Waits for you")).to_contain_text("Which tier?")  # not in the list of the page before
     page.page.get_by_label("Your answer").fill("Gold")
     page.button("Answer").click()

@@ -91,7 +91,7 @@ def test_what_waits_is_counted_everywhere_notified_of_if_wanted_and_leaves_at_on
     page.page.add_init_script(RECORDER)
     shown: list[str] = []
     page.listen("console", lambda said: shown.append(said.text) if said.text.startswith("shown: ") else None)
-    page.open("/approvals").live()
+    page.open("/inbox").live()
     expect(nav(page, "Goals")).not_to_contain_text("waiting")
     escalate(client, first)
     waiting = page.region("Open").locator(".request-card")

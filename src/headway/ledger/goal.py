@@ -137,7 +137,7 @@ class SubGoal(NamedTuple):
     @property
     def name(self) -> str:
         """A short name for people: its title, or the beginning of its description."""
-        return self.title or cut_at_word(to_one_line(self.description).strip(), TITLE_LIMIT)
+        return name_sub_goal(self.title, self.description)
 
     @property
     def worth(self) -> float:
@@ -176,6 +176,10 @@ class SubGoal(NamedTuple):
             "checks": decode_checks(self.checks),
             "proof": self.proof,
         }
+
+
+def name_sub_goal(title: str, description: str) -> str:
+    return title or cut_at_word(to_one_line(description).strip(), TITLE_LIMIT)
 
 
 class PlannedStep(NamedTuple):

@@ -23,6 +23,7 @@ from headway.ledger.goal import (
     PlannedStep,
     SubGoal,
     compute_frontier,
+    name_sub_goal,
     normalize_description,
 )
 from headway.ledger.inbox import PersonRequest
@@ -503,7 +504,8 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
 
 
 def describe_step(sub_goal_id: int, step: PlannedStep) -> dict[str, Any]:
-    return {"id": sub_goal_id, "title": step.title, "description": step.description[: sub_goals.DESCRIPTION_LIMIT]}
+    title = name_sub_goal(step.title, step.description)
+    return {"id": sub_goal_id, "title": title, "description": step.description[: sub_goals.DESCRIPTION_LIMIT]}
 
 
 def list_changed(known: Sequence[SubGoal], steps: Sequence[PlannedStep], ids: Mapping[str, int]) -> list[int]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,8 +24,6 @@ from headway.ledger.scope import Scope
 from headway.storage.retry import retry_storage
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-
-log = logging.getLogger("headway.repositories")
 
 CODE: Final = "repository_failed"
 GIT_THREADS: Final = 4

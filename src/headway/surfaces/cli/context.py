@@ -261,8 +261,8 @@ class Command(click.Command):
 class CommandGroup(click.Group):
     """A group whose commands also accept the shared flags.
 
-    `aliases` are older names of its commands, each with the words that replace it. Help does not show them. `examples` are command
-    lines at the end of its help.
+    `aliases` are other names of its commands, each with the words that it stands for. Help does not show them. `examples` are
+    command lines at the end of its help.
     """
 
     command_class = Command

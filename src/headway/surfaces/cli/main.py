@@ -58,13 +58,13 @@ SECTIONS = {
     },
 }
 
-# Older names with commands of their own.
+# Commands for one kind of request, which help does not show: `inbox` covers both.
 HIDDEN = {
     "approval": LazyCommand("inbox:approvals", "Approve or reject tool calls."),
     "question": LazyCommand("inbox:questions", "Answer the questions of agents."),
 }
 
-# Older names, and words that people try.
+# Other names of commands, and words that people try. Help does not show them.
 ALIASES = {
     "agents": "agent",
     "approvals": "approval",

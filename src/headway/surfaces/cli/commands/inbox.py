@@ -1,6 +1,6 @@
 """`headway inbox`: decide about proposed tool calls and paused goals, and answer questions.
 
-`headway approval` and `headway question` are older names for the requests of one kind.
+`headway approval` and `headway question` do the same for the requests of one kind.
 """
 
 import json
