@@ -12,7 +12,7 @@ export const deadLetterCount = signal(null); // null: not known yet
 
 const COUNT_LIMIT = 100;
 // Pages that show requests to people, or count them beside the chat.
-const SHOWS_REQUESTS = /^\/($|c\/|inbox|approvals|questions\/)/;
+const SHOWS_REQUESTS = /^\/($|c\/|inbox)/;
 
 export async function countDeadLetters() {
   deadLetterCount.value = (await get("/v1/jobs", { state: "dead", limit: COUNT_LIMIT })).jobs.length;

@@ -32,7 +32,6 @@ import { describeOrigin } from "./goals.js";
 import { describeRecovery, Journal } from "./journal.js";
 import { pick } from "./plan/address.js";
 import { Plan } from "./plan/plan.js";
-import { getTitle, shorten } from "./plan/sub_goal.js";
 import { Stats } from "./stats.js";
 
 await loadStyles("goal.css");
@@ -43,6 +42,7 @@ export const TITLE = "Goals";
 const Result = createLazy(async () => (await import("./result.js")).Result);
 const EditGoal = createLazy(async () => (await import("./edit_dialog.js")).EditGoal);
 
+const TITLE_LENGTH = 60; // of the window's title
 const QUIET_S = 60; // an agent that has not checked in for longer is marked as late
 
 const askToAbandon = (run) =>
@@ -94,7 +94,7 @@ function AgentRow({ state, id }) {
   const subGoal = run.sub_goal_id && state.subGoals.read(run.sub_goal_id);
   const age = now.value - run.updated_at;
   const isLate = age > QUIET_S;
-  const task = subGoal ? getTitle(subGoal) : `A ${run.role}`;
+  const task = subGoal ? subGoal.title : `A ${run.role}`;
   const facts = [
     run.role,
     `step ${run.iterations} of ${run.limit}`,
@@ -207,6 +207,15 @@ const Top = ({ state }) => {
     <${Requests} goal=${goal} />
     <${Recovery} goal=${goal} state=${state} />`;
 };
+
+/** The beginning of a text, cut between two words. */
+function shorten(text) {
+  const line = text.replace(/\s+/g, " ").trim();
+  if (line.length <= TITLE_LENGTH) return line;
+  const cut = line.slice(0, TITLE_LENGTH);
+  const end = cut.lastIndexOf(" ");
+  return `${end > TITLE_LENGTH / 2 ? cut.slice(0, end) : cut}…`;
+}
 
 /** Each part follows what it shows. The page itself renders again only when the goal is found or missing. */
 export function Page({ id }) {

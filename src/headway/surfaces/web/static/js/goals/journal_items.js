@@ -1,19 +1,11 @@
 // The items of a goal's journal: one for each sub-goal, with all that happened to it, and one for every other entry.
 import { capitalize, formatDuration, formatMoney, pluralize } from "../core/ui.js";
 
-const TITLE_LENGTH = 60;
 const AS_EXPECTED = /^as expected\b/i;
 
 const withReason = (text, reason) => (reason ? `${text}: ${reason}` : text);
 /** Start a sentence with a word, unless the reason says it already: "Paused by the operator." */
 const sayOnce = (word, reason = "") => (reason.toLowerCase().startsWith(word.toLowerCase()) ? reason : withReason(word, reason));
-
-/** The first words of a text, for plans of older versions, whose sub-goals have no titles. */
-function shorten(text) {
-  if (text.length <= TITLE_LENGTH) return text;
-  const kept = text.slice(0, TITLE_LENGTH);
-  return `${kept.slice(0, Math.max(kept.lastIndexOf(" "), TITLE_LENGTH / 2))}…`;
-}
 
 const RECOVERIES = { retry: "restarted", replan: "replanned" };
 
@@ -76,7 +68,7 @@ function describeStart(source, repeatOf) {
 }
 
 function listTitles({ added }) {
-  return (added ?? []).map(({ id, title, description }) => `#${id} ${title || shorten(description ?? "")}`).join("\n");
+  return (added ?? []).map(({ id, title }) => `#${id} ${title}`).join("\n");
 }
 
 function describeEdit({ old = {}, new: after = {} }) {
@@ -162,7 +154,7 @@ function describeSubGoal(entries) {
     group: "sub-goals",
     icon,
     tone,
-    text: `#${id} ${title || shorten(description)}`,
+    text: `#${id} ${title}`,
     facts: facts.join(" · "),
     hint: hint ?? (skipped ? skipped.data.reason : ""),
     full: outcome.summary || outcome.error || description,

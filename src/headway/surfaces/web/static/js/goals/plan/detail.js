@@ -8,7 +8,7 @@ import { WrittenFiles } from "../written_files.js";
 import { pick } from "./address.js";
 import { isNarrow } from "./narrow.js";
 import { Runs } from "./runs.js";
-import { formatTokens, getLook, getTitle, LookPill } from "./sub_goal.js";
+import { formatTokens, getLook, LookPill } from "./sub_goal.js";
 
 const Fact = ({ name, children }) => children && html`<dt>${name}</dt><dd dir="auto">${children}</dd>`;
 
@@ -33,7 +33,7 @@ const Others = ({ table, ids }) => html`<ul class="others">
     return html`<li key=${id}>${
       other
         ? html`<button class="plain" onClick=${() => pick(id)}>
-            <${StatusIcon} status=${getLook(other)} /><span dir="auto">#${id} ${getTitle(other)}</span>
+            <${StatusIcon} status=${getLook(other)} /><span dir="auto">#${id} ${other.title}</span>
           </button>`
         : `#${id}`
     }</li>`;
@@ -65,7 +65,7 @@ function Facts({ state, subGoal }) {
   const receipts = state.receipts.value.filter((receipt) => receipt.sub_goal_id === id);
   const evaluation = describeEvaluation(subGoal);
   return html`<dl>
-      <${Fact} name="Description">${getTitle(subGoal) !== description && description}<//>
+      <${Fact} name="Description">${subGoal.title !== description && description}<//>
       <${Fact} name="Expected">${subGoal.expected_outcome}<//>
       <${Fact} name="Outcome">${outcome && html`<${Outcome} outcome=${outcome} />`}<//>
       <${Fact} name="Reason">${subGoal.reason}<//>
@@ -95,7 +95,7 @@ function Content({ state, id }) {
   const subGoal = state.subGoals.read(id);
   const close = () => pick(null);
   return html`<header>
-      <h3 dir="auto">${subGoal ? getTitle(subGoal) : `Sub-goal ${id}`}</h3>
+      <h3 dir="auto">${subGoal ? subGoal.title : `Sub-goal ${id}`}</h3>
       <button class="btn ghost icon-only small" aria-label="Close the details" title="Close" onClick=${close}>
         <${Icon} name="close" />
       </button>

@@ -6,7 +6,7 @@ import { ProofMark } from "../../work/proof.js";
 import { pick, toggle } from "./address.js";
 import { Canvas } from "./canvas.js";
 import { useGrowing } from "./growing.js";
-import { getLook, getLookClass, getTitle, MinorMark } from "./sub_goal.js";
+import { getLook, getLookClass, MinorMark } from "./sub_goal.js";
 
 const CARD_WIDTH = 176;
 const CARD_HEIGHT = 46;
@@ -55,7 +55,7 @@ function Card({ table, id, x, y, isPicked, isTabStop }) {
       aria-pressed=${String(isPicked)}
       title=${subGoal.description}
       onClick=${() => toggle(id)}
-    ><${StatusIcon} status=${look} /><span dir="auto">${getTitle(subGoal)}</span><${MinorMark} subGoal=${subGoal} /><${ProofMark}
+    ><${StatusIcon} status=${look} /><span dir="auto">${subGoal.title}</span><${MinorMark} subGoal=${subGoal} /><${ProofMark}
       proof=${subGoal.proof}
       compact
     /></button>

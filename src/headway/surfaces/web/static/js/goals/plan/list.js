@@ -4,7 +4,7 @@ import { formatDuration, now, pluralize } from "../../core/ui.js";
 import { ProofMark } from "../../work/proof.js";
 import { toggle } from "./address.js";
 import { useGrowing } from "./growing.js";
-import { describeWorker, formatCost, getTitle, LookPill, MinorMark } from "./sub_goal.js";
+import { describeWorker, formatCost, LookPill, MinorMark } from "./sub_goal.js";
 
 const COLUMNS = ["#", "Sub-goal", "Status", "Waits for", "Agent", "Time", "Cost"];
 
@@ -28,7 +28,7 @@ function Row({ table, id, isPicked }) {
     <td class="num faint">${id}</td>
     <td>
       <button class="plain" aria-pressed=${String(isPicked)} title=${subGoal.description} onClick=${() => toggle(id)} dir="auto">
-        ${getTitle(subGoal)}
+        ${subGoal.title}
       </button>
     </td>
     <td class="state"><${LookPill} subGoal=${subGoal} /> <${MinorMark} subGoal=${subGoal} /> <${ProofMark} proof=${proof} /></td>

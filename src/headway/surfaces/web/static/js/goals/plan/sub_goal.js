@@ -2,19 +2,6 @@
 import { html } from "../../core/lib.js";
 import { formatMoney, getStatusClass, Pill } from "../../core/ui.js";
 
-const TITLE_LENGTH = 60;
-
-/** The beginning of a text, cut between two words. */
-export function shorten(text, length = TITLE_LENGTH) {
-  const line = text.replace(/\s+/g, " ").trim();
-  if (line.length <= length) return line;
-  const cut = line.slice(0, length);
-  const end = cut.lastIndexOf(" ");
-  return `${end > length / 2 ? cut.slice(0, end) : cut}…`;
-}
-
-export const getTitle = ({ title, description }) => title || shorten(description);
-
 /** The status as it is drawn. Completed work that missed what was expected is not shown as done. */
 export const getLook = ({ status, divergence }) => (status === "completed" && divergence === "major" ? "diverged" : status);
 export const getLookClass = (subGoal) => getStatusClass(getLook(subGoal));

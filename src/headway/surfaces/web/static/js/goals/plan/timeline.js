@@ -4,7 +4,7 @@ import { Empty, formatDuration, now, pluralize, StatusIcon } from "../../core/ui
 import { toggle } from "./address.js";
 import { useGrowing } from "./growing.js";
 import { buildScale, countPeak, listSpans } from "./spans.js";
-import { getLook, getTitle } from "./sub_goal.js";
+import { getLook } from "./sub_goal.js";
 
 const ZOOMS = [1, 2, 4, 8, 16];
 const BAR_STATUSES = { queued: "queued", running: "in-progress", waiting: "waiting", canceled: "skipped" };
@@ -50,7 +50,7 @@ function Row({ state, id, scale, isPicked }) {
   return html`<tr class=${isPicked ? "picked" : ""}>
     <th scope="row">
       <button class="plain" aria-pressed=${String(isPicked)} title=${subGoal.description} onClick=${() => toggle(id)}>
-        <${StatusIcon} status=${getLook(subGoal)} /><span class="truncate" dir="auto">${getTitle(subGoal)}</span>
+        <${StatusIcon} status=${getLook(subGoal)} /><span class="truncate" dir="auto">${subGoal.title}</span>
         ${attempts.length > 1 && html`<span class="attempts num" title="${attempts.length} attempts">×${attempts.length}</span>`}
       </button>
     </th>
