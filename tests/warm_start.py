@@ -48,7 +48,7 @@ MODULES = (
     "headway.surfaces.http.server",
     "headway.surfaces.http.server",
     "headway.surfaces.mcp.stdio_server",
-    "headway.webhooks.watch",
+    "headway.webhooks",
     "anyio._backends._asyncio",
     "click.shell_completion",
     "encodings.ascii",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
+from headway.agents.loop.broken_answers import CONTINUE_PROMPT, MAX_PARTS
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.transcript import TranscriptEntry
 from tests.agents.sub_agent_harness import (

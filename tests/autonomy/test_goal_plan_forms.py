@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
+from headway.agents.loop.broken_answers import CONTINUE_PROMPT, MAX_PARTS
 from tests.autonomy.goal_harness import Pursuit, by_part, evaluation_form, get_question, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, call, calls, text
 from tests.tables import each_row

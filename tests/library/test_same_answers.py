@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from headway import Client, HeadwayError, Invalid
 from headway.actions.access.rights import NEEDED_SCOPES
-from headway.operations.operation import Operation
-from headway.operations.tables import list_tables
+from headway.operations.operation import Operation, list_tables
 from tests.library.contract import Variant, build_embedded, build_remote, build_sync, build_sync_remote
 from tests.surfaces.server_harness import Service
 

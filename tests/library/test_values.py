@@ -7,8 +7,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from headway.operations.operation import AnswerShape
-from headway.operations.tables import find_operation
+from headway.operations.operation import AnswerShape, find_operation
 from headway.values.value import Meaning, Value
 from tests.library.contract import build_embedded
 

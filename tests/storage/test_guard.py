@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.actions.guard import overview, rules, sessions, stops
+from headway.actions.guard import rules, sessions, stops
 from headway.actions.todos import conversations, finding, proof, todos
 from headway.actions.turns import plan
 from headway.actions.turns.plan import PlanItem
@@ -77,7 +77,7 @@ def test_a_stop_without_progress_is_refused_a_number_of_times(desk: TenantHarnes
     again = mirror(desk, ("", "in_progress", "2"))
     assert [row.subject for row in list_rows(desk, again)] == ["b"]
     assert not decide(desk, again, is_repeated=False).may_stop
-    (session,) = desk.read(overview.list_sessions, "/srv/garden")
+    (session,) = desk.read(sessions.list_sessions, "/srv/garden")
     assert ([todo.subject for todo in session.open_items], session.refusals) == (["b"], 1)
 
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from headway.ledger import todo
-from headway.surfaces.web import static_files
-from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
+from headway.surfaces.web import page_routes
+from headway.surfaces.web.page_routes import FOLDER, MEDIA_TYPES, load_site
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
 from tests.tables import each_row
 
@@ -113,7 +113,7 @@ def test_an_address_that_does_not_exist_shows_the_page_to_people_and_a_problem_t
 def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("{build}")
     (tmp_path / "one.js").write_text("1")
-    monkeypatch.setattr(static_files, "FOLDER", tmp_path)
+    monkeypatch.setattr(page_routes, "FOLDER", tmp_path)
     first = load_site.__wrapped__()
     (tmp_path / "one.js").write_text("2")
     second = load_site.__wrapped__()

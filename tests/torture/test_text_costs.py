@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from headway.agents.loop import assessor, cut_off
+from headway.agents.loop import assessor, broken_answers
 from headway.agents.models import connections, failures, text_calls
 from headway.agents.models.rehearsal import judging, reading
 from headway.agents.transcripts import transcript
@@ -85,7 +85,7 @@ WORK = (
     Work("find calls", text_calls, lambda sent: text_calls.split_calls(f"{sent} write_file {{<", NAMES)),
     Work("find cut-off calls", text_calls, lambda sent: text_calls.parse_calls(sent, NAMES, is_cut_off=True)),
     Work("judgement", assessor, assessor.parse_judgement),
-    Work("join JSON", cut_off, lambda sent: cut_off.join_json("{", sent)),
+    Work("join JSON", broken_answers, lambda sent: broken_answers.join_json("{", sent)),
     Work("dialects", connections, lambda sent: (connections.TOO_LONG.search(sent), connections.LACKS_TOOLS.search(sent))),
     Work("escape frames", framing, framing.escape_frames),
     Work("one line", framing, framing.format_inline),

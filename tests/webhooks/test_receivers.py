@@ -14,7 +14,7 @@ from headway.ledger.webhook import DeliveryAttempt, Secrets
 from headway.outbound import Address, check_receiver
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from headway.webhooks.sender import Sender, WebhookMessage
+from headway.webhooks import Sender, WebhookMessage
 from tests.webhooks.receiver import HOSTS, open_headway, run_receiver, subscribe, until
 
 MESSAGE = WebhookMessage("id_1", 1, "todo_changed", b"{}")

@@ -14,7 +14,7 @@ from headway.agents.loop.calls import proofs, proposals
 from headway.agents.loop.context import load_context
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
-from headway.autonomy import check_ins, planner, prompts, resumption
+from headway.autonomy import check_ins, planner, prompts, recovery
 from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunGoalChecks, WorkInline
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
@@ -69,12 +69,12 @@ def ensure_cycle(step: PursuitStep) -> CheckResult:
         sub_goals.append(step.tx, step.goal.tenant_id, step.goal.id, "cycle_began", {"plan_no": step.goal.plan_no})
     interrupted = step.list_interrupted()
     if interrupted:
-        return AskQuestion(resumption.build_question(step.goal, interrupted), apply_resumption)
+        return AskQuestion(recovery.build_question(step.goal, interrupted), apply_resumption)
     return CLEAR
 
 
-def apply_resumption(step: PursuitStep, result: FormResult[resumption.ResumptionForm]) -> None:
-    resumption.apply_decisions(step.tx, step.goal, step.list_interrupted(), result)
+def apply_resumption(step: PursuitStep, result: FormResult[recovery.ResumptionForm]) -> None:
+    recovery.apply_decisions(step.tx, step.goal, step.list_interrupted(), result)
 
 
 def evaluate_by_metrics(step: PursuitStep) -> CheckResult:

@@ -35,9 +35,8 @@ from headway.library.transport import (
     read_files,
 )
 from headway.operations.conversations import NewConversation
-from headway.operations.operation import OperationCall, OperationHost
+from headway.operations.operation import OperationCall, OperationHost, find_operation
 from headway.operations.requests import parse_arguments, parse_document, parse_id
-from headway.operations.tables import find_operation
 from headway.operations.turns import NewMessage
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction, Work

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from headway.agents.tracing import Tracer
     from headway.engine.external import Dispatcher
     from headway.library.embedded import EmbeddedTransport
-    from headway.webhooks.sender import Sender
-    from headway.webhooks.watch import WebhookWatch
+    from headway.webhooks import Sender, WebhookWatch
 
 
 class Headway(Host, Client):
@@ -132,7 +131,7 @@ class Headway(Host, Client):
 
     def _watch_webhooks(self) -> None:
         """Deliver to webhooks from now on."""
-        from headway.webhooks.watch import WebhookWatch  # noqa: PLC0415  only processes that run the jobs of others need it
+        from headway.webhooks import WebhookWatch  # noqa: PLC0415  only processes that run the jobs of others need it
 
         self.webhook_watch = WebhookWatch(self.database, self.nudge)
         self.watching = asyncio.create_task(repeat_forever(self.webhook_watch.step, "the watch for webhooks"))
@@ -173,7 +172,7 @@ class Headway(Host, Client):
 
     @cached_property
     def webhook_sender(self) -> "Sender":
-        from headway.webhooks.sender import Sender  # noqa: PLC0415  loads OpenSSL
+        from headway.webhooks import Sender  # noqa: PLC0415  loads OpenSSL
 
         return Sender(self.settings.webhook_hosts)
 

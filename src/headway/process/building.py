@@ -21,8 +21,7 @@ from headway.ledger.tiers import REHEARSAL_MODEL
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.server_session import ServerSession
-from headway.webhooks.delivery import Deliverer
-from headway.webhooks.sender import Sender
+from headway.webhooks import Deliverer, Sender
 
 
 def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: Tracer, redact: Redactor) -> Models:

@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.ledger.errors import QuotaExceeded
 from headway.ledger.tenancy import NO_LIMIT, format_size
-from headway.storage.stores import usage as usage_store
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
 ADVICE = "Nothing was changed. {} Or ask the operator to raise the quota {} in HEADWAY_QUOTAS."
@@ -23,14 +23,14 @@ def is_storage_full(tx: Transaction, tenant_id: int) -> bool:
     """Whether the tenant has stored as much as it may. Usually this takes no statement."""
     quota, stored = tx.meter.quotas.storage, tx.meter.stored.get(tenant_id)
     if stored is None or stored >= quota:  # unknown to this process, or perhaps reduced by another one
-        stored = tx.meter.stored[tenant_id] = usage_store.get_stored_bytes(tx, tenant_id)
+        stored = tx.meter.stored[tenant_id] = tenant_store.get_stored_bytes(tx, tenant_id)
     return stored >= quota
 
 
 def check_turns(tx: Transaction, tenant_id: int) -> None:
     """Raise QuotaExceeded if as many turns of the tenant run or wait as it may have."""
     quota = tx.meter.quotas.turns
-    if quota < NO_LIMIT and usage_store.count_open_turns(tx, tenant_id, quota) >= quota:
+    if quota < NO_LIMIT and tenant_store.count_open_turns(tx, tenant_id, quota) >= quota:
         advice = ADVICE.format("Wait until one of them ends, or cancel one.", "turns")
         raise QuotaExceeded(f"{quota:,} turns of this tenant have not ended, which is its quota. {advice}")
 
@@ -39,10 +39,10 @@ def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
     """Return the tenant's use of each quota that is stored, and the quotas. An unlimited quota is None."""
     return {
         "usage": {
-            "turns": usage_store.count_open_turns(tx, tenant_id, NO_LIMIT),
-            "jobs": usage_store.count_running_jobs(tx, tenant_id),
-            "storage": usage_store.get_stored_bytes(tx, tenant_id),
-            "webhooks": usage_store.count_webhooks(tx, tenant_id),
+            "turns": tenant_store.count_open_turns(tx, tenant_id, NO_LIMIT),
+            "jobs": tenant_store.count_running_jobs(tx, tenant_id),
+            "storage": tenant_store.get_stored_bytes(tx, tenant_id),
+            "webhooks": tenant_store.count_webhooks(tx, tenant_id),
         },
         "quotas": describe_quotas(tx),
     }

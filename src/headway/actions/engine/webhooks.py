@@ -38,7 +38,7 @@ from headway.ledger.webhook import (
 from headway.outbound import check_receiver
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
-from headway.storage.stores import usage as usage_store
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.stores import webhooks as webhook_store
 from headway.storage.stores.webhooks import StoredSecret
 from headway.storage.transaction import Transaction
@@ -73,7 +73,7 @@ def create_webhook(tx: Transaction, tenant_id: int, new: NewWebhook, hosts: tupl
     """Subscribe an address to the events from now on. The secret is returned here and never again."""
     quotas.check_storage(tx, tenant_id)
     quota = tx.meter.quotas.webhooks
-    if usage_store.count_webhooks(tx, tenant_id) >= quota:
+    if tenant_store.count_webhooks(tx, tenant_id) >= quota:
         advice = quotas.ADVICE.format("Delete one that is no longer needed.", "webhooks")
         raise QuotaExceeded(f"This tenant has {quota:,} webhooks, which is its quota. {advice}")
     check_receiver(new.url, hosts)

@@ -10,8 +10,7 @@ from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound
 from headway.ledger.events import Event, RowChange, encode_json
 from headway.ledger.scope import SavedView, ViewFilters, fold_name
 from headway.ledger.todo import Comment
-from headway.storage.stores import comments as comment_store
-from headway.storage.stores import saved_views
+from headway.storage.stores import board as board_store
 from headway.storage.transaction import Transaction
 
 COMMENT_LIMIT: Final = 10_000
@@ -27,7 +26,7 @@ def list_comments(tx: Transaction, tenant_id: int, todo_id: int, limit: int = 50
     """List the comments on a todo, oldest first."""
     (after,) = CURSORS.decode(cursor)
     todos.get_todo(tx, tenant_id, todo_id)
-    rows = comment_store.list_comment_page(tx, tenant_id, todo_id, limit + 1, after)
+    rows = board_store.list_comment_page(tx, tenant_id, todo_id, limit + 1, after)
     return CommentPage(rows[:limit], CURSORS.encode_next(rows, limit, lambda comment: (comment.id,)))
 
 
@@ -35,7 +34,7 @@ def add_comment(tx: Transaction, tenant_id: int, todo_id: int, content: str, per
     content = check_content(content)
     quotas.check_storage(tx, tenant_id)
     todo = todos.get_locked_todo(tx, tenant_id, todo_id)
-    comment = comment_store.insert_comment(tx, tenant_id, todo, person, content)
+    comment = board_store.insert_comment(tx, tenant_id, todo, person, content)
     emit_comment_changed(tx, tenant_id, comment, "created")
     return comment
 
@@ -56,13 +55,13 @@ def edit_comment(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int,
     if content == comment.text:
         return comment
     quotas.check_storage(tx, tenant_id)
-    comment = comment_store.save_text(tx, tenant_id, comment, content)
+    comment = board_store.save_comment(tx, tenant_id, comment, content)
     emit_comment_changed(tx, tenant_id, comment, "updated")
     return comment
 
 
 def get_locked_comment(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int) -> Comment:
-    comment = comment_store.find_locked_comment(tx, tenant_id, comment_id)
+    comment = board_store.find_locked_comment(tx, tenant_id, comment_id)
     if comment is None or comment.todo_id != todo_id:
         raise NotFound(f"No comment {comment_id} on todo {todo_id}.")
     return comment
@@ -73,7 +72,7 @@ def remove_comment(tx: Transaction, tenant_id: int, todo_id: int, comment_id: in
     comment = get_locked_comment(tx, tenant_id, todo_id, comment_id)
     if comment.person != person and not all_comments:
         raise Forbidden(f"Comment {comment_id} was written by {comment.person}. Only they or an administrator can delete it.")
-    comment_store.delete_comment(tx, tenant_id, comment)
+    board_store.delete_comment(tx, tenant_id, comment)
     emit_comment_changed(tx, tenant_id, comment, "deleted")
     return comment
 
@@ -104,17 +103,17 @@ class ViewChange(NamedTuple):
 
 def list_all_saved_views(tx: Transaction, tenant_id: int) -> list[SavedView]:
     """List the views by name, in any case."""
-    return sorted(saved_views.list_all_saved_views(tx, tenant_id), key=lambda view: fold_name(view.name))
+    return sorted(board_store.list_all_saved_views(tx, tenant_id), key=lambda view: fold_name(view.name))
 
 
 def add_saved_view(tx: Transaction, tenant_id: int, name: str, filters: ViewFilters, person: str) -> SavedView:
     name = text.check_name(name, "name")
     filters = filters.checked()
     quotas.check_storage(tx, tenant_id)
-    if saved_views.count_saved_views(tx, tenant_id) >= VIEWS_LIMIT:
+    if board_store.count_saved_views(tx, tenant_id) >= VIEWS_LIMIT:
         raise Invalid(f"A tenant can have at most {VIEWS_LIMIT} saved views. Delete one first.")
     refuse_taken(tx, tenant_id, name)
-    view = saved_views.insert_saved_view(tx, tenant_id, name, filters, person)
+    view = board_store.insert_saved_view(tx, tenant_id, name, filters, person)
     emit_saved_view_changed(tx, tenant_id, view, "created")
     return view
 
@@ -134,27 +133,27 @@ def change_saved_view(tx: Transaction, tenant_id: int, view_id: int, wanted: Vie
         refuse_taken(tx, tenant_id, new.name)
     quotas.check_storage(tx, tenant_id)
     new = new._replace(person=person, revision=old.revision + 1, updated_at=tx.now)
-    saved_views.save_saved_view(tx, tenant_id, old, new)
+    board_store.save_saved_view(tx, tenant_id, old, new)
     emit_saved_view_changed(tx, tenant_id, new, "updated")
     return new
 
 
 def remove_saved_view(tx: Transaction, tenant_id: int, view_id: int) -> SavedView:
     view = get_locked_saved_view(tx, tenant_id, view_id)
-    saved_views.delete_saved_view(tx, tenant_id, view)
+    board_store.delete_saved_view(tx, tenant_id, view)
     emit_saved_view_changed(tx, tenant_id, view, "deleted")
     return view
 
 
 def get_locked_saved_view(tx: Transaction, tenant_id: int, view_id: int) -> SavedView:
-    view = saved_views.find_locked_saved_view(tx, tenant_id, view_id)
+    view = board_store.find_locked_saved_view(tx, tenant_id, view_id)
     if view is None:
         raise NotFound(f"No saved view {view_id}.")
     return view
 
 
 def refuse_taken(tx: Transaction, tenant_id: int, name: str) -> None:
-    if taken := saved_views.find_by_name(tx, tenant_id, name):
+    if taken := board_store.find_by_name(tx, tenant_id, name):
         raise Conflict(f"There is already a saved view named {taken.name[:80]!r}. Nothing was changed.")
 
 

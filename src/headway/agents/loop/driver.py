@@ -19,7 +19,7 @@ from pydantic_ai.models import ModelRequestParameters
 from headway.actions.runs import jobs, runs
 from headway.agents import tracing
 from headway.agents.instructions import guide, prompts
-from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, items
+from headway.agents.loop import assessor, broken_answers, compaction, gates, items
 from headway.agents.loop import step as step_loop
 from headway.agents.loop.calls import proofs, tool_calls
 from headway.agents.loop.context import Offer, RunContext, Runtime, keep_tools, load_context
@@ -286,14 +286,14 @@ def advance(step: Step) -> Request | None:
             return prepare_model_request(step)
         case ModelResponse() as response if outcome := step_loop.find_last_call(step):
             return step_loop.end_with_summary(step, outcome, response.text or "")
-        case ModelResponse() if cut_off.join_last(step):
+        case ModelResponse() if broken_answers.join_last(step):
             return None
         case ModelResponse(finish_reason="content_filter"):
             return broken_answers.end_filtered(step, entry.message)
         case ModelResponse(finish_reason="error"):
             return broken_answers.handle_error(step, entry.message)
         case ModelResponse(finish_reason="length") as response:
-            return cut_off.handle(step, entry, response)
+            return broken_answers.handle_cut_off(step, entry, response)
         case ModelResponse(tool_calls=[_, *_]) as response:
             return tool_calls.call_tools(step, entry, response)
         case ModelResponse() as response:
@@ -304,7 +304,7 @@ def prepare_model_request(step: Step) -> AskModel | Compact | Stop | None:
     """Bring the window up to date: people's messages, the supervisor's hint, the plan if it changed, and room for the answer."""
     if turned := items.steer(step):
         return turned if isinstance(turned, Stop) else None
-    if step.run.unread and not cut_off.awaits_rest(step):
+    if step.run.unread and not broken_answers.awaits_rest(step):
         step.read_messages()
     plan = step.plan()
     open_items = list_open_items(plan)

@@ -15,7 +15,7 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, Mo
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents.loop import cut_off
+from headway.agents.loop import broken_answers
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.tools.arguments import compact_schema, describe_validation_error
 from headway.agents.transcripts.transcript import Facts, build_runtime_message
@@ -73,13 +73,17 @@ class FormResult(NamedTuple, Generic[T]):
 
 async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
     """Ask the model once. The caller decides whether to ask the follow-up question."""
-    messages = [build_runtime_message(question.text, question.facts), *question.exchange, *cut_off.request_rest(question.partial)]
+    messages = [
+        build_runtime_message(question.text, question.facts),
+        *question.exchange,
+        *broken_answers.request_rest(question.partial),
+    ]
     try:
         reply = await ask_with_form(models, question, messages)
     except (ModelFailed, SettingsError) as error:
         return FormResult(failure=error)
-    answer_text = cut_off.join_json(question.partial, extract_answer(reply.response, question.tool))
-    if reply.response.finish_reason == "length" and answer_text != question.partial and question.parts < cut_off.MAX_PARTS:
+    answer_text = broken_answers.join_json(question.partial, extract_answer(reply.response, question.tool))
+    if reply.response.finish_reason == "length" and answer_text != question.partial and question.parts < broken_answers.MAX_PARTS:
         continuation = question._replace(partial=answer_text, parts=question.parts + 1)
         return FormResult(complaint=CUT_OFF_COMPLAINT, call=reply.call, follow_up=continuation)
     has_tool = models.describe(question.tier).supports_tools
@@ -135,7 +139,7 @@ def extract_answer(response: ModelResponse, tool: str) -> str:
 def parse_answer(response: ModelResponse, answer_text: str, question: Question[T], *, has_tool: bool) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
         raise Invalid(f"Your answer did not arrive in full ({response.finish_reason}). Make it shorter.")
-    document = ("" if cut_off.is_json(answer_text) else cut_json_object(answer_text)) or answer_text.strip()
+    document = ("" if broken_answers.is_json(answer_text) else cut_json_object(answer_text)) or answer_text.strip()
     if has_tool and not document.startswith(("{", "[")):
         raise Invalid(f"Your answer does not call {question.tool}.")
     try:

@@ -1,4 +1,4 @@
-"""SQL for tenants and their access tokens."""
+"""Rows of tenants and their tokens, and what each tenant uses of what all share."""
 
 from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token, TokenFilter
 from headway.storage import logged_transaction
@@ -205,3 +205,33 @@ def delete_oldest_sessions(tx: Transaction, tenant_id: int, session_of: int, kee
 def has_active_token(tx: Transaction) -> bool:
     """Whether a token exists that programs can use. (Browser sessions do not count.)"""
     return tx.one(f"SELECT 1 FROM tokens WHERE session_of = 0 AND {ACTIVE} LIMIT 1", tx.now) is not None
+
+
+# What a tenant uses. Its stored bytes are counted in the row that numbers its events, which every change updates.
+
+
+def get_stored_bytes(tx: Transaction, tenant_id: int) -> int:
+    """Return the running count. It is 0 until the first change since Headway counts."""
+    row = tx.one("SELECT bytes FROM id_ranges WHERE tenant_id = ? AND kind = 'events'", tenant_id)
+    return int(row[0] or 0) if row else 0
+
+
+def count_open_turns(tx: Transaction, tenant_id: int, limit: int) -> int:
+    """Count the turns that have not ended, up to a limit."""
+    row = tx.one(
+        """SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE tenant_id = ? AND turn_id IS NOT NULL AND parent_run_id IS NULL
+           AND ended_at = 0 LIMIT ?) unended""",
+        tenant_id,
+        limit,
+    )
+    return int(row[0]) if row else 0
+
+
+def count_running_jobs(tx: Transaction, tenant_id: int) -> int:
+    row = tx.one("SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND state = 'running'", tenant_id)
+    return int(row[0]) if row else 0
+
+
+def count_webhooks(tx: Transaction, tenant_id: int) -> int:
+    row = tx.one("SELECT COUNT(*) FROM webhooks WHERE tenant_id = ?", tenant_id)
+    return int(row[0]) if row else 0

@@ -12,7 +12,7 @@ from headway.ledger.text import count_bytes
 from headway.ledger.todo import POSITION_LIMIT, Draft, Status, Todo, compute_timestamps
 from headway.storage import logged_transaction
 from headway.storage.columns import Column, Columns, split_ids
-from headway.storage.stores import comments
+from headway.storage.stores import board
 from headway.storage.transaction import Query, Transaction, classify_actor
 
 TODOS = Columns(
@@ -216,7 +216,7 @@ def delete_todo(tx: Transaction, tenant_id: int, todo: Todo) -> None:
     update_counters(tx, tenant_id, todo, {todo.status: -1})
     tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
     tx.count_stored(tenant_id, -measure(todo))
-    comments.delete_all(tx, tenant_id, todo.id)
+    board.delete_comments_of(tx, tenant_id, todo.id)
 
 
 def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:

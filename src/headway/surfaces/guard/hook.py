@@ -6,8 +6,8 @@ Most events find nothing to do. That is decided here, without settings, schemas 
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
-from headway.surfaces.guard import last_words
 from headway.surfaces.guard.events import HookAnswer, HookEvent, parse_event, render_answer
 from headway.surfaces.guard.places import find_database, find_home_folder, find_project
 
@@ -50,11 +50,11 @@ def answer_event(event: HookEvent, environment: Mapping[str, str]) -> HookAnswer
         return NOTHING  # Headway is not used in this project
     project = find_project(event.folder)
     if event.kind == "stop" and event.client == "cursor":
-        event = event._replace(answer=last_words.take(event.key, environment))
+        event = event._replace(answer=take_last_words(event.key, environment))
     if is_clear(event, project, find_database(home_folder, environment)):
         return NOTHING
     if event.kind == "words":
-        last_words.keep(event.key, event.answer, environment)
+        keep_last_words(event.key, event.answer, environment)
         return NOTHING
     from headway.surfaces.guard.answers import answer_loaded  # noqa: PLC0415  loads the ledger
 
@@ -78,3 +78,33 @@ def is_clear(event: HookEvent, project: str, database: str) -> bool:
         return not probe.has_plan(event.key)
     except OSError:
         return False  # the whole program says what is wrong
+
+
+LAST_CHARACTERS = 4_000
+NAME_LIMIT = 150
+
+
+def find_words_file(key: str, environment: Mapping[str, str]) -> str:
+    state = environment.get("XDG_STATE_HOME", "")
+    folder = state if os.path.isabs(state) else os.path.expanduser("~/.local/state")
+    name = "".join(character if character.isalnum() or character in "-_" else "." for character in key)
+    return os.path.join(folder, "headway", "guard", f"{name[:NAME_LIMIT]}.words")
+
+
+def keep_last_words(key: str, words: str, environment: Mapping[str, str]) -> None:
+    path = find_words_file(key, environment)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+        file.write(words[-LAST_CHARACTERS:])
+
+
+def take_last_words(key: str, environment: Mapping[str, str]) -> str:
+    """Return what was kept, once; empty if there is nothing."""
+    path = find_words_file(key, environment)
+    with suppress(OSError, ValueError):
+        with open(path, encoding="utf-8") as file:
+            words = file.read(LAST_CHARACTERS)
+        os.unlink(path)
+        return words
+    return ""

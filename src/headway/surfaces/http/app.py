@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from headway.operations.tables import list_tables
+from headway.operations.operation import list_tables
 from headway.process.assembly import Headway
 from headway.surfaces.http.admission import Admission, find_header
 from headway.surfaces.http.loop_lag import LoopLag

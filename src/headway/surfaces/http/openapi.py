@@ -47,8 +47,7 @@ from headway.operations.fields import NullIsAbsent
 from headway.operations.files import Obstacle
 from headway.operations.front_ends import OnDisconnect
 from headway.operations.goals import PAUSE_KINDS
-from headway.operations.operation import Answers, AnswerShape, Choice, Shape
-from headway.operations.tables import list_tables
+from headway.operations.operation import Answers, AnswerShape, Choice, Shape, list_tables
 from headway.surfaces.http.event_schemas import describe_events, list_event_data
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.routing import HttpRoute

@@ -1,16 +1,30 @@
 """Routes that serve the web page and its files. The page gets its data from /v1, like any other client."""
 
+import gzip
+import hashlib
 import re
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.routing import HttpRoutes
-from headway.surfaces.web.static_files import FOLDER, StaticFile, load_site
 
 routes = HttpRoutes()
 
+FOLDER: Final = Path(__file__).parent / "static"
+SHELL_NAME: Final = "index.html"
+MEDIA_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+COMPRESSIBLE_SUFFIXES: Final = (".css", ".html", ".js", ".svg")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -26,6 +40,37 @@ PATTERNS = {  # of parameters that are not numbers
     "turn_id": re.compile(r"[\w-]{1,64}"),
 }
 LISTED_PAGE = re.compile(r'^  "(/[^"]*)": \(\) => import', re.MULTILINE)  # in start.js, which has the page's addresses
+
+
+class StaticFile(NamedTuple):
+    body: bytes
+    gzipped: bytes | None
+    kind: str
+    etag: str
+
+
+class StaticSite(NamedTuple):
+    build: str
+    files: dict[str, StaticFile]
+    shell: StaticFile
+
+
+@cache
+def load_site() -> StaticSite:
+    paths = sorted(path for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES)
+    contents = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in paths}
+    digest = hashlib.sha256()
+    for name, body in contents.items():
+        digest.update(name.encode() + b"\0" + body)
+    build = digest.hexdigest()[:12]
+    shell = contents.pop(SHELL_NAME).replace(b"{build}", build.encode())
+    return StaticSite(build, {name: build_file(name, body) for name, body in contents.items()}, build_file(SHELL_NAME, shell))
+
+
+def build_file(name: str, body: bytes) -> StaticFile:
+    suffix = Path(name).suffix
+    zipped = gzip.compress(body, 9, mtime=0) if suffix in COMPRESSIBLE_SUFFIXES else None
+    return StaticFile(body, zipped, MEDIA_TYPES[suffix], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
 
 
 async def serve_page(request: Request) -> Response:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headway.actions.guard import overview, rules
+from headway.actions.guard import rules, sessions
 from headway.ledger import text
 from headway.ledger.check import Check, decode_checks, describe_check
 from headway.ledger.guard import CLIENT_TITLES, GuardRule, count_items
@@ -163,7 +163,7 @@ def remove(invocation: Invocation, rule_id: int) -> None:
 def status(invocation: Invocation) -> None:
     """Show the sessions of assistants in this project: what is open, what was refused, how often, and why."""
     with enter_home(invocation) as project, invocation.open_ledger() as ledger:
-        found = ledger.read(overview.list_sessions, project)
+        found = ledger.read(sessions.list_sessions, project)
 
     def draw() -> None:
         if not found:
@@ -181,7 +181,7 @@ def hook(client: str) -> None:
     run_hook(client)
 
 
-def draw_session(session: overview.GuardedSession) -> None:
+def draw_session(session: sessions.GuardedSession) -> None:
     conversation = session.conversation
     name = CLIENT_TITLES.get(conversation.client, conversation.client)
     sent_back = f", sent back {session.refusals} times" if session.refusals > 1 else ", sent back once" if session.refusals else ""

@@ -5,7 +5,7 @@ import click
 from headway.surfaces.cli.lazy_group import SplitGroup
 
 TARGETS = {
-    "add": "todo_adding:add",
+    "add": "todo_editing:add",
     "list": "todo_lists:list_todos",
     "show": "todo_progress:show",
     "start": "todo_progress:start",

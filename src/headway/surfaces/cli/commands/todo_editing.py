@@ -1,13 +1,17 @@
-"""`headway todo edit`."""
+"""`headway todo add` and `edit`, and the options that commands about todos share."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
-from headway.actions.todos import todo_checks, todos
-from headway.ledger.todo import Change, Todo
+from headway.actions.todos import todos
+from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.transaction import Transaction
+from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import (
+    STATUS,
     TODO_ID,
     TODO_ID_OR_NONE,
     check_options,
@@ -15,7 +19,6 @@ from headway.surfaces.cli.arguments import (
     read_checks,
     read_fields,
 )
-from headway.surfaces.cli.commands.todo_flags import answer_with_todos, lease_flags, outcome_flag
 from headway.surfaces.cli.context import (
     Command,
     Invocation,
@@ -23,6 +26,19 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     read_standard_input,
 )
+
+outcome_flag = click.option("--outcome", metavar="TEXT", help="What the result was.")
+
+
+def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for todos that an agent has claimed."""
+    command = click.option("--force", is_flag=True, help="Override another agent's lease.")(command)
+    return click.option("--lease-token", metavar="TOKEN", help="The lease token that `claim` printed.")(command)
+
+
+def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
+    document = {"todo": changed[0].as_json()} if len(changed) == 1 else {"todos": [item.as_json() for item in changed]}
+    invocation.answer(document, partial(render.print_todos, changed))
 
 
 @click.command(cls=Command)
@@ -68,9 +84,51 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_check
     def work(tx: Transaction) -> Todo:
         edited = change
         if checks or no_checks:
+            from headway.actions.todos import todo_checks  # noqa: PLC0415  most changes leave the checks alone
+
             edited = todo_checks.set_checks(tx, tenant_id, todo_id, change, checks, "operator")
         return todos.change_todo(tx, tenant_id, todo_id, edited, lease_token, force=force)
 
     with call.open_ledger() as ledger:
         tenant_id = ledger.scope.tenant_id
         answer_with_todos(call, [ledger.database.write(work)])
+
+
+@click.command(cls=Command)
+@click.argument("subject", nargs=-1, required=True)
+@click.option("--description", "-d", default="", metavar="TEXT", help="Details; - reads them from standard input.")
+@click.option(
+    "--criteria", default="", metavar="TEXT", help="What must be true when it is done: text for the agent, which nothing checks."
+)
+@click.option("--agent", default="index", metavar="NAME", help="The agent that adds it.")
+@click.option("--agent-type", metavar="NAME", help="The type of agent it is meant for.")
+@click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for this todo (repeatable).")
+@click.option("--status", default="pending", show_default=True, type=STATUS, metavar="STATUS", help="The status at the beginning.")
+@click.option("--position", type=int, metavar="N", help="Position in the list (default: last).")
+@click.option("--turn", metavar="UUID", help="Add it to this turn's plan.")
+@field_options
+@check_options
+@pass_invocation
+def add(call: Invocation, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
+    """Add a todo. With checks, it can only be completed when they pass."""
+    checks = ""
+    if definitions := read_checks(fields):
+        from headway.ledger.parsing.checks import write_checks  # noqa: PLC0415  most todos have no checks
+
+        checks = write_checks(definitions, "operator")
+    with call.open_ledger() as ledger:
+        draft = Draft(
+            subject=" ".join(subject),
+            description=read_standard_input() if description == "-" else description,
+            completion_criteria=fields["criteria"],
+            agent_type=fields["agent_type"],
+            agent_id=fields["agent"],
+            conversation_id=ledger.scope.conversation_id,
+            turn_id=fields["turn"],
+            status=fields["status"],
+            position=fields["position"],
+            depends_on=fields["depends_on"],
+            checks=checks,
+            **read_fields(fields),
+        )
+        answer_with_todos(call, [ledger.write(todos.add_todo, draft)])

@@ -12,7 +12,7 @@ from headway.ledger.todo import Change, Todo
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import SECONDS, TODO_ID
-from headway.surfaces.cli.commands.todo_flags import answer_with_todos, lease_flags, outcome_flag
+from headway.surfaces.cli.commands.todo_editing import answer_with_todos, lease_flags, outcome_flag
 from headway.surfaces.cli.context import (
     SENDER,
     Command,

@@ -146,8 +146,11 @@ def rotate(invocation: Invocation, webhook_id: str, overlap: float) -> None:
 @pass_invocation
 def test(invocation: Invocation, webhook_id: str) -> None:
     """Send a test message once, and print what the receiver answered. Exits with 1 if it did not accept the message."""
-    from headway.webhooks.delivery import prepare_test, send_test  # noqa: PLC0415  loads OpenSSL
-    from headway.webhooks.sender import Sender  # noqa: PLC0415
+    from headway.webhooks import (  # noqa: PLC0415  loads OpenSSL
+        Sender,
+        prepare_test,
+        send_test,
+    )
 
     with invocation.open_ledger() as ledger:
         outbox = ledger.read(prepare_test, webhook_id)

@@ -31,8 +31,7 @@ from headway.surfaces.http.request_context import (
     to_json_response,
 )
 from headway.surfaces.http.routing import HttpRoutes
-from headway.surfaces.web.page_routes import build_shell_response
-from headway.surfaces.web.static_files import load_site
+from headway.surfaces.web.page_routes import build_shell_response, load_site
 
 routes = HttpRoutes()
 permission_routes = HttpRoutes("/v1", "operator")

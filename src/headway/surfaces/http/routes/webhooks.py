@@ -12,7 +12,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routing import HttpRoutes
-from headway.webhooks.delivery import prepare_test, send_test
+from headway.webhooks import prepare_test, send_test
 
 routes = HttpRoutes("/v1", "webhooks")
 

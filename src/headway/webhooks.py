@@ -1,4 +1,4 @@
-"""Requests to webhooks: their bodies, signatures and answers."""
+"""Webhooks: the event log of a tenant, sent to the addresses that it has subscribed."""
 
 import asyncio
 import hashlib
@@ -8,20 +8,29 @@ import socket
 import ssl
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+from headway.actions.engine import webhooks
+from headway.engine.polling import wait_with_timeout
+from headway.engine.runner import JobHandler
 from headway.ledger.errors import HeadwayError, OutOfReach
 from headway.ledger.events import encode_json
+from headway.ledger.job import Job
+from headway.ledger.limits import Limits
 from headway.ledger.parsing.addresses import DEFAULT_PORTS, Target
 from headway.ledger.text import to_one_line
-from headway.ledger.webhook import KEY_PREFIX, DeliveryAttempt, OutgoingEvent, Secrets, Webhook
+from headway.ledger.webhook import JOB_KIND, KEY_PREFIX, DeliveryAttempt, DeliveryProgress, Outbox, OutgoingEvent, Secrets, Webhook
 from headway.outbound import Address, HostResolver, check_addresses, check_receiver, get_address_check, resolve_host
+from headway.storage.database import Database, DatabaseAccess
+from headway.storage.retry import PatientView
+from headway.storage.stores import webhooks as webhook_store
+from headway.storage.transaction import Transaction
 
 TEST_KIND: Final = "webhook_test"
 PRUNED_KIND: Final = "log_pruned"
@@ -219,3 +228,113 @@ def describe_refusal(host: str, status: int) -> str:
     if 300 <= status < 400:
         return f"{host} answered with a redirect (status {status}), which is not followed."
     return f"{host} answered with status {status}."
+
+
+# The job that delivers events to one webhook, in order, each at least once. It reads the log in batches, sends event by event,
+# and stores how far it has come. After a crash it begins where that was stored.
+
+STORE_AFTER_S: Final = 1.0  # for how long messages are sent before what was delivered is stored
+SLICE_S: Final = 10.0  # for how long a job delivers before other webhooks of the tenant get their turn
+
+
+class Deliverer(NamedTuple):
+    """Resources that the deliveries of a process share."""
+
+    database: DatabaseAccess
+    sender: Sender
+    owner: str  # this process's name among the job owners
+    limits: Limits
+
+    def build_handlers(self) -> dict[str, JobHandler]:
+        return {JOB_KIND: JobHandler(self.deliver, webhooks.fail)}
+
+    async def deliver(self, job: Job) -> None:
+        """Deliver until the end of the log, a failure, or the end of the time slice."""
+        database, slice_ends_at = PatientView(self.database.of(job.tenant_id)), time.monotonic() + SLICE_S
+        goes_on = True
+        while goes_on:
+            outbox = await database.read(partial(webhooks.read_outbox, tenant_id=job.tenant_id, webhook_id=job.id))
+            if outbox is None:
+                await database.write(partial(webhooks.rest, job=job, owner=self.owner))
+                return
+            progress = await self.send_events(outbox, slice_ends_at)
+            goes_on = await database.write(
+                partial(webhooks.record_progress, outbox=outbox, progress=progress, owner=self.owner, limits=self.limits)
+            )
+
+    async def send_events(self, outbox: Outbox, slice_ends_at: float) -> DeliveryProgress:
+        """Send the events of an outbox one after the other, up to a failure or until what was delivered is to be stored."""
+        webhook, attempts, sent_to = outbox.webhook, list[DeliveryAttempt](), outbox.webhook.sent_to
+        store_at = time.monotonic() + STORE_AFTER_S
+        for message, position in list_messages(outbox):
+            if message is not None:
+                attempts.append(await self.sender.send(webhook.url, message, outbox.secrets))
+                if attempts[-1].error:
+                    break
+            sent_to = position
+            if time.monotonic() >= store_at:
+                break
+        return DeliveryProgress(sent_to, attempts, has_time=time.monotonic() < slice_ends_at)
+
+
+def list_messages(outbox: Outbox) -> Iterator[tuple[WebhookMessage | None, int]]:
+    """Yield each message with the position of the webhook once it is delivered. None: the filter leaves an event out."""
+    webhook = outbox.webhook
+    if outbox.pruned:
+        yield build_pruned_message(webhook, outbox.pruned, int(time.time() * 1000)), webhook.sent_to
+    for event in outbox.events:
+        yield None if event.data is None else build_message(webhook, event), event.seq
+    yield None, outbox.end
+
+
+def prepare_test(tx: Transaction, tenant_id: int, webhook_id: str) -> Outbox:
+    """Return what a test message needs. A paused webhook can be tested as well."""
+    webhook = webhooks.get_webhook(tx, tenant_id, webhook_id).webhook
+    return Outbox(webhook, webhooks.load_secrets(tx, webhook), [], webhook.sent_to, is_last=True)
+
+
+async def send_test(sender: Sender, outbox: Outbox) -> DeliveryAttempt:
+    """Send a test message once."""
+    return await sender.send(outbox.webhook.url, build_test_message(outbox.webhook, int(time.time() * 1000)), outbox.secrets)
+
+
+# The watch that wakes a tenant's webhook jobs when its log has new events. A commit costs nothing here unless its tenant has a
+# webhook. Commits of other processes that are not announced are found by looking at all webhooks once a second. A job sleeps only
+# after it has reached the end of the log, so no event is overlooked.
+
+SWEEP_S: Final = 1.0
+PAUSE_S: Final = 0.05  # events that follow each other closely are delivered together
+
+
+class WebhookWatch:
+    def __init__(self, database: Database, nudge: Callable[[], None]) -> None:
+        self.database = database.unrestricted
+        self.nudge = nudge  # wakes the engine
+        self.loop = asyncio.get_running_loop()
+        self.tenants: frozenset[int] = frozenset()  # tenants with a webhook that is not paused
+        self.busy: frozenset[int] = frozenset()  # the ones with new events
+        self.bell = asyncio.Event()
+        self.sweep_at = 0.0
+
+    def notify_commit(self, tenants: frozenset[int]) -> None:
+        """Announce a commit, from any thread."""
+        if not tenants.isdisjoint(self.tenants) and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._ring, tenants)
+
+    def _ring(self, tenants: frozenset[int]) -> None:
+        self.busy |= tenants & self.tenants
+        self.bell.set()
+
+    async def step(self) -> None:
+        """Wait for new events, and wake the jobs that are to deliver them."""
+        await wait_with_timeout(self.bell, SWEEP_S)
+        self.bell.clear()
+        busy, self.busy = self.busy, frozenset()
+        if time.monotonic() >= self.sweep_at:
+            self.sweep_at = time.monotonic() + SWEEP_S
+            busy = self.tenants = await self.database.read(webhook_store.list_subscribed_tenants)
+        idle = await self.database.read(partial(webhook_store.list_idle_behind, tenant_ids=busy)) if busy else []
+        if idle:
+            await self.database.write(partial(webhooks.wake_webhook, idle=idle))
+            self.nudge()
+        await asyncio.sleep(PAUSE_S)

@@ -1,1 +1,0 @@
-"""Webhooks: the event log of a tenant, sent to the addresses that it has subscribed."""
