@@ -5,7 +5,7 @@ The .env file is read only if the folder is trusted."""
 import os
 import re
 from collections.abc import Mapping
-from glob import escape, glob
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from headway import trust
@@ -225,8 +225,11 @@ def list_database_files(url: str) -> list[str]:
     path = url.removeprefix("sqlite:///")
     if path == url:
         return []
-    copies = glob(f"{escape(path)}.before-*")  # from before an upgrade
-    return [os.path.abspath(name) for name in (*(path + suffix for suffix in ("", "-wal", "-shm", "-journal")), *copies)]
+    folder, name = os.path.split(os.path.abspath(path))
+    names = [name + suffix for suffix in ("", "-wal", "-shm", "-journal")]
+    with suppress(OSError):  # the folder need not exist yet
+        names += [entry for entry in os.listdir(folder) if entry.startswith(f"{name}.before-")]  # copies from before an upgrade
+    return [os.path.join(folder, name) for name in names]
 
 
 def build_limits(values: Mapping[str, Any]) -> Limits:

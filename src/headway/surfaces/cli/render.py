@@ -86,8 +86,8 @@ def format_counts(counts: dict[Status, int]) -> str:
 def print_todos(todos: Sequence[Todo]) -> None:
     """Print one line per todo."""
     if not is_terminal():
-        for todo in todos:
-            click.echo(format_todo(todo))
+        if todos:
+            click.echo("\n".join(map(format_todo, todos)))
         return
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
