@@ -391,3 +391,61 @@ def test_a_right_file_is_accepted_in_many_wordings(
     assert finding is not None
     assert finding.is_done, finding.reason
     assert [content for content in wrong if (found := judge(content)) is None or found.is_done] == []
+
+
+CARD = "Tea 3.20\nCoffee 3.80\nSoup of the day: carrot\nOpen Monday to Friday\n"
+SETTINGS = "name = demo\nport = 80\ndebug = false\nhost: localhost\n"
+SIGN = "The shop is open form nine to five.\nAsk for Ana at the desk.\n"
+
+
+@each_row(
+    ("item", "path", "text", "old", "new"),
+    [
+        ("In menu.txt, Coffee should cost 4.10", "menu.txt", CARD, "3.80", "4.10"),
+        ("Coffee costs 4.10 now, change that in menu.txt", "menu.txt", CARD, "3.80", "4.10"),
+        ("Raise the price of Tea to 3.50 in menu.txt", "menu.txt", CARD, "3.20", "3.50"),
+        ("Change Monday to Tuesday in menu.txt", "menu.txt", CARD, "Monday", "Tuesday"),
+        ('Change "Monday" to "Tuesday" in menu.txt', "menu.txt", CARD, "Monday", "Tuesday"),
+        ("Change 'carrot' into 'leek' in menu.txt", "menu.txt", CARD, "carrot", "leek"),
+        ("Replace carrot with leek in the file menu.txt", "menu.txt", CARD, "carrot", "leek"),
+        ("Swap carrot for leek in menu.txt", "menu.txt", CARD, "carrot", "leek"),
+        ("The soup of the day in menu.txt is now leek", "menu.txt", CARD, "carrot", "leek"),
+        ("Set the soup of the day to leek in menu.txt", "menu.txt", CARD, "carrot", "leek"),
+        ("Turn debug on in app.ini", "app.ini", SETTINGS, "debug = false", "debug = true"),
+        ("Set debug to true in app.ini", "app.ini", SETTINGS, "false", "true"),
+        ("Switch debug to true in app.ini", "app.ini", SETTINGS, "false", "true"),
+        ("Change port 80 to port 8080 in app.ini", "app.ini", SETTINGS, "80", "8080"),
+        ("Change the port number to 8080 in app.ini", "app.ini", SETTINGS, "80", "8080"),
+        ("Set the port in app.ini to 8080", "app.ini", SETTINGS, "80", "8080"),
+        ("Rename the demo to shop in app.ini", "app.ini", SETTINGS, "demo", "shop"),
+        ("Correct form to from in note.txt", "note.txt", SIGN, "form", "from"),
+        ("Fix the typo form in note.txt, it should be from", "note.txt", SIGN, "form", "from"),
+        ("Correct the name Ana to Anna in note.txt", "note.txt", SIGN, "Ana", "Anna"),
+        ("In note.txt, spell Ana as Anna", "note.txt", SIGN, "Ana", "Anna"),
+        ("Change nine to ten in note.txt", "note.txt", SIGN, "nine", "ten"),
+        ("Edit note.txt so that the shop opens at ten", "note.txt", SIGN, "nine", "ten"),
+        ("Update note.txt: the person to ask is Ben", "note.txt", SIGN, "Ana", "Ben"),
+        ("Replace the second line of note.txt with Ask for Ben.", "note.txt", SIGN, "Ask for Ana at the desk.", "Ask for Ben."),
+        ("Add Milk 1.00 to menu.txt", "menu.txt", CARD, "Tea 3.20", "Tea 3.20\nMilk 1.00"),
+        ("Append Milk 1.00 to menu.txt", "menu.txt", CARD, "Friday\n", "Friday\nMilk 1.00\n"),
+        ('Add the line "Milk 1.00" below Tea in menu.txt', "menu.txt", CARD, "Tea 3.20", "Tea 3.20\nMilk 1.00"),
+        ("Insert Milk 1.00 after the line Tea 3.20 in menu.txt", "menu.txt", CARD, "Tea 3.20", "Tea 3.20\nMilk 1.00"),
+        ("Remove the line Coffee 3.80 from menu.txt", "menu.txt", CARD, "Coffee 3.80\n", ""),
+        ("Strike the coffee from menu.txt", "menu.txt", CARD, "Coffee 3.80\n", ""),
+        ("Double the price of Tea in menu.txt", "menu.txt", CARD, "3.20", "6.40"),
+        ("Lower the price of Coffee in menu.txt by 0.30", "menu.txt", CARD, "3.80", "3.50"),
+        ("Lower Coffee in menu.txt to 3.50", "menu.txt", CARD, "3.80", "3.50"),
+    ],
+)
+def test_an_edit_is_accepted_in_many_wordings(item: str, path: str, text: str, old: str, new: str) -> None:
+    def judge(tool: str, **arguments: str) -> ItemFinding | None:
+        read = MadeCall("read_file", {"path": path}, json.dumps({"content": text}), succeeded=True)
+        change = MadeCall(tool, {"path": path, **arguments}, f"Changed {path}.", succeeded=True)
+        return judge_item(item, collect_work([read, change]), lambda name: name == path)
+
+    for finding in (judge("edit_file", old=old, new=new), judge("write_file", content=text.replace(old, new))):
+        assert finding is not None
+        assert finding.is_done, finding.reason
+    for finding in (judge("write_file", content=text), judge("write_file", content=new or old)):
+        assert finding is not None
+        assert not finding.is_done

@@ -57,7 +57,7 @@ def advise_call(item: str, work: Work, calls: Collection[MadeCall], tools: Colle
     results = {result for _, result in list_results(item, work, calls)}
     if not results and "calculate" in tools and needs_calculation(item, work):
         return CALCULATE_FIRST
-    old, new, _ = find_edit(item, work.contents.get(path, ""))
+    old, new, *_ = find_edit(item, work.contents.get(path, ""))
     if "edit_file" in tools and (old or needs_existing(item, path)):
         return f"Call edit_file with the path {path}" + (f", old {quote(old)} and new {quote(new)}." if old else ".")
     if (EXTENDING.search(item) or find_setting(item)) and path in work.contents:

@@ -17,6 +17,7 @@ from headway.ledger.items.request_items import (
     changes_file,
     find_replaced_text,
     find_setting,
+    is_inside,
     list_literals,
     list_paths,
     list_sources,
@@ -114,7 +115,7 @@ def find_replacement_doubts(item: str, path: str, text: str, work: Work, others:
     original = work.originals.get(path, "")
     if not original or list_paths(item) != [path]:
         return
-    old, new, is_line = find_edit(item, original)
+    old, new, _, is_line = find_edit(item, original)
     before = count_occurrences(old, original) if old and not count_occurrences(old, new) else 0
     if before and count_occurrences(old, text) >= before:
         yield f"{old} is still in {path}. Replace it by {new}."
@@ -143,6 +144,7 @@ class Edit(NamedTuple):
 
     old: str
     new: str
+    value: str  # what is new about it
     is_line: bool = False
 
 
@@ -152,13 +154,14 @@ def find_edit(item: str, text: str) -> Edit:
     if setting:
         lines = find_setting_lines(text).get(to_key(setting.key), ())
         if len(lines) == 1:
-            return Edit(lines[0], setting.line or put_value(lines[0], setting.value), is_line=True)
+            return Edit(lines[0], setting.line or put_value(lines[0], setting.value), setting.line or setting.value, is_line=True)
         if old := find_valued_line(setting, text):
-            return Edit(old, NUMBER.sub(setting.value, old), is_line=True)
+            return Edit(old, NUMBER.sub(setting.value, old), setting.value, is_line=True)
     old, new = find_replaced_text(item)
     if text and old not in text:
-        old = old.partition(" ")[2]  # `web` in `rename the section web to server`
-    return Edit(old, new) if old and (old in text or not text) else Edit("", "")
+        noun, _, old = old.partition(" ")  # `web` in `rename the section web to server`
+        new = new.removeprefix(f"{noun} ")
+    return Edit(old, new, new) if old and (old in text or not text) else Edit("", "", "")
 
 
 def to_key(key: str) -> str:
@@ -360,6 +363,8 @@ def find_doubts(
         yield from find_loss(item, path, content, work)
     is_known = is_whole or (not tool and path in work.originals)
     literals = list_literals(item) if content.strip() and list_paths(item) == [path] else []
+    if content.strip() and list_paths(item) == [path] and (value := find_edit(item, work.originals.get(path, "")).value):
+        literals = [value]
     text = content if tool else work.current.get(path, content)
     if literals and (doubt := find_literal_doubt(item, path, text, literals, is_whole=is_whole, may_end=is_known and not others)):
         yield "literal", doubt
@@ -381,7 +386,7 @@ def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[
     has_few_words = len(words & list_words(content)) < len(words) // 2
     is_cut = loses_lines(frozenset((item,)), work.current.get(path, ""), content)  # also what other items changed before
     is_edited = is_edit(item, path) or bool(removed)
-    if original and content.split() == original.split() and CORRECTING.search(item):
+    if original and content.split() == original.split() and (CORRECTING.search(item) or EXTENDING.search(item)):
         yield "lost", f"{path} is as it was before. Change what was asked for."
     elif (EXTENDING.search(item) and not has_all_lines) or (is_edited and (has_few_words or is_cut)):
         yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
@@ -485,7 +490,7 @@ def find_echo_doubts(item: str, path: str, content: str, work: Work, *, is_whole
 
 def is_edit(item: str, path: str) -> bool:
     """Whether an item changes a part of a file, as far as its words show."""
-    return needs_existing(item, path) or find_setting(item) is not None or bool(SETTING.search(item))
+    return needs_existing(item, path) or find_setting(item) is not None or bool(SETTING.search(item)) or is_inside(item, path)
 
 
 def has_no_number(content: str) -> bool:

@@ -50,14 +50,23 @@ CHANGING_WORDS: Final = to_words(
     "record swap make note jot enter raise lower increase decrease reduce bump switch turn adjust modify amend substitute exchange "
     "summarise summarize erase cross tick"
 )
-REPLACING_WORDS: Final = to_words("replace change swap substitute exchange rename")
+# These change a file only as the first word of an instruction, because elsewhere they may be names of things.
+OPENING_WORDS: Final = to_words(
+    "strike cut double halve spell shorten clear empty wipe reset revert enable disable toggle reword polish prefix indent reorder "
+    "rearrange"
+)
+REPLACING_WORDS: Final = to_words("replace change swap substitute exchange rename correct")
 ADJUSTING_WORDS: Final = to_words("raise lower increase decrease reduce bump switch turn adjust modify amend")
 EDITING_WORDS: Final = REPLACING_WORDS | ADJUSTING_WORDS | to_words("edit correct")  # these need an existing file
 SETTING_WORDS: Final = ADJUSTING_WORDS | to_words("set change update")
 BY_WORDS: Final = to_words("by with to into for")
 RECORDING_WORDS: Final = to_words("write save store put note record enter")
 RANGE_WORDS: Final = to_words("every each all any")
-STATE_WORDS: Final = to_words("be become have read say contain")  # after `should`
+NO_STATE_WORDS: Final = to_words("not pass work run stay remain exist you i we they")  # after `should`: nothing is to be changed
+CREATING_WORDS: Final = to_words(
+    "create make generate produce draft compose fill list summarise summarize translate convert compute calculate"
+)
+VALUE_WORDS: Final = to_words("be become cost read say")  # after `should`: a value follows
 INTO_WORDS: Final = to_words("to into onto as")
 PLACE_WORDS: Final = INTO_WORDS | to_words("in called named file")
 FILLERS: Final = to_words("a an the new text file called named")
@@ -297,12 +306,16 @@ def changes_file(text: str) -> bool:
         return False
     if words[0].bare == "do" and words[1:2] and words[1].bare in ("you", "i", "we", "they"):
         return False
-    return has_change(words) or has_wanted_state(words) or bool(find_destinations(words, INTO_WORDS))
+    is_opened = words[0].bare in OPENING_WORDS or (words[0].bare == "in" and words[2:] and words[2].bare in OPENING_WORDS)
+    return has_change(words) or bool(is_opened) or has_wanted_state(words) or bool(find_destinations(words, INTO_WORDS))
 
 
 def has_wanted_state(words: Sequence[Word]) -> bool:
     """Whether the words say how something should be, as `the port in app.ini should be 90` does."""
-    return any(word.bare == "should" and after.bare in STATE_WORDS for word, after in pairwise(words))
+    return any(
+        (word.bare == "should" and after.bare not in NO_STATE_WORDS) or (word.bare in ("is", "are") and after.bare == "now")
+        for word, after in pairwise(words)
+    )
 
 
 def has_change(words: Sequence[Word]) -> bool:
@@ -359,6 +372,14 @@ def needs_existing(text: str, path: str) -> bool:
     return list_paths(text) == [path] and any(word.bare in EDITING_WORDS for word in read_words(text))
 
 
+def is_inside(text: str, path: str) -> bool:
+    """Whether an item names its only file with `in` and does not ask for a new text: it changes a part of that file."""
+    words = read_words(strip_lead_in(strip_introduction(text)))
+    is_in = any(word.bare == "in" and after.path == path for word, after in pairwise(words))
+    creates = any(word.bare in RECORDING_WORDS | CREATING_WORDS for word in words)
+    return is_in and not creates and list_paths(text) == [path]
+
+
 def concerns_item(introduction: str, item: str) -> bool:
     """Whether an item needs its introduction: for a file, a restriction such as `Write one word into each file`, or a verb."""
     has_file = not set(list_paths(introduction)) <= set(list_paths(item))
@@ -398,7 +419,8 @@ def list_literals(text: str) -> list[str]:
     text = strip_introduction(text[:READ_LIMIT])
     words = read_words(text)
     setting = find_setting(text)
-    found = find_replaced_text(text)[1] or (setting and (setting.line or setting.value)) or find_marked_text(text, words)
+    old, new = find_replaced_text(text)
+    found = (new if old else "") or (setting.line if setting else "" if new else find_marked_text(text, words))
     if found:
         return [found]
     is_bare = len(words) > 2 and words[-1].path and words[-2].bare == "into" and not has_change(words)
@@ -437,7 +459,7 @@ def parse_replacement(text: str) -> tuple[str, str]:
     old, new = text[words[first].start : words[by - 1].end], strip_marks(text[words[by + 1].start :])
     if words[first].bare in RANGE_WORDS:
         return "", ""
-    is_described = words[start].bare == "change" and origin == start and words[first - 1].bare == "the"
+    is_described = words[start].bare in ("change", "correct") and origin == start and words[first - 1].bare == "the"
     return ("" if is_described and strip_quotes(old) == old else strip_marks(old)), new
 
 
@@ -449,9 +471,14 @@ def find_setting(text: str) -> LineSetting | None:
     return found._replace(line=strip_marks(line)) if found and line else found
 
 
+def is_joint(word: str, after: str) -> bool:
+    """Whether two words stand between a key and its value."""
+    return (word == "should" and after in VALUE_WORDS) or (word in ("is", "are") and after == "now")
+
+
 def parse_setting(text: str) -> LineSetting | None:
     words = read_words(text)
-    wanted = next((n for n in range(1, len(words) - 2) if words[n].bare == "should" and words[n + 1].bare in ("be", "become")), 0)
+    wanted = next((n for n in range(1, len(words) - 2) if is_joint(words[n].bare, words[n + 1].bare)), 0)
     is_set = bool(words) and words[0].bare in SETTING_WORDS
     if len(words) < 3 or not (wanted or is_set):
         return None
@@ -482,9 +509,13 @@ def find_marked_text(text: str, words: Sequence[Word]) -> str:
         following = words[n + 1]
         is_aside = text[word.start : following.start].rstrip().endswith((",", ";"))
         is_last = not any(later.path for later in words[n + 1 : n + LITERAL_WORDS])
-        if word.bare in SAYING_WORDS and is_last and following.bare not in ASKING_WORDS:
+        is_saying = word.bare in SAYING_WORDS and (word.bare.endswith("ing") or words[n - 1].bare in ("that", "which"))
+        if is_saying and is_last and following.bare not in ASKING_WORDS:
             said = strip_quotes(text[following.start :])
             return said if words[n - 1].path or words[n - 2].path or not said[:1].islower() else ""
+        quoted = text[following.start :].split('"', 2)
+        if word.bare in LITERAL_MARKS and len(quoted) == 3 and not quoted[0]:
+            return quoted[1]
         if word.bare not in LITERAL_MARKS or following.bare in DESCRIBING_WORDS or is_aside:
             continue
         if is_last and n > 1 and words[n - 1].bare == "the" and words[n - 2].bare == "with":
