@@ -23,8 +23,7 @@ from headway.settings.declarations import GROUPS, Setting
 from headway.surfaces.cli.context import build_shared_flags
 from headway.surfaces.cli.main import headway
 from headway.surfaces.http.app import list_routes
-from headway.surfaces.http.event_schemas import list_events
-from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_STATUSES, build_openapi
+from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_STATUSES, build_openapi, list_events
 from headway.surfaces.http.problems import STATUS_TITLES
 
 FOLDER = Path(__file__).parent.parent / "docs"

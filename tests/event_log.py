@@ -14,8 +14,7 @@ def build_validators() -> dict[str, jsonschema_rs.Validator]:
     # Many tests write no events, and the web stack takes a second to load.
     from headway.agents.instructions.roles import Roles  # noqa: PLC0415
     from headway.surfaces.http.app import list_routes  # noqa: PLC0415
-    from headway.surfaces.http.event_schemas import list_events  # noqa: PLC0415
-    from headway.surfaces.http.openapi import build_openapi  # noqa: PLC0415
+    from headway.surfaces.http.openapi import build_openapi, list_events  # noqa: PLC0415
 
     components = close(build_openapi(list_routes(), Roles().by_name)["components"])
     return {

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from headway.cells.departures import Departure, check_has_not_left, find_departure, find_departures
+from headway.cells.redirects import Departure, check_has_not_left, find_departure, find_departures
 from headway.ledger.errors import QuotaExceeded, StorageError, WrongCell
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE

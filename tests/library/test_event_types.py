@@ -8,7 +8,7 @@ from typing import assert_type, get_args, get_type_hints
 import headway
 from headway.feed import TENANT_MOVED
 from headway.ledger.events import StreamedKind
-from headway.surfaces.http.event_schemas import list_events
+from headway.surfaces.http.openapi import list_events
 from tests.event_log import find_undeclared
 
 SOURCE = Path(headway.__file__).parent

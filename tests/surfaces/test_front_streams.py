@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from headway.cells.departures import Departure
+from headway.cells.redirects import Departure
 from headway.feed import FeedEvent, build_moved, build_ping
 from headway.surfaces.http import ag_ui, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder

@@ -11,8 +11,8 @@ import pytest
 
 from headway.actions.access import tokens
 from headway.surfaces.http.admission import RateLimiter, group_address
-from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.request_context import SESSION_COOKIE
+from headway.surfaces.metrics import LoopLag
 from tests.surfaces.in_process_app import InProcessApp, open_app
 from tests.surfaces.server_harness import Client, check_problem
 

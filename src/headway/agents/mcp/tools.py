@@ -19,8 +19,7 @@ from mcp import types
 from headway.agents.checks.runner import find_mismatch
 from headway.agents.instructions.roles import Role
 from headway.agents.mcp.config import SEPARATOR, McpServerConfig
-from headway.agents.mcp.pins import Effects
-from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
+from headway.agents.mcp.servers import Effects, InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import AnyArguments, parse_json_text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import OnEventLoop, Result, Tool, Toolbox, ToolImage

@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 from headway.operations.operation import list_tables
 from headway.process.assembly import Headway
 from headway.surfaces.http.admission import Admission, find_header
-from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.middleware import HttpMetrics, RequestResponse
 from headway.surfaces.http.mounting import mount
 from headway.surfaces.http.openapi import build_openapi
@@ -44,6 +43,7 @@ from headway.surfaces.http.routes.openai import chat_completions, responses
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.http.routing import HttpRoute
 from headway.surfaces.mcp.http_transport import HttpTransport
+from headway.surfaces.metrics import LoopLag
 from headway.surfaces.web import page_routes
 
 COMPRESS_MIN_BYTES = 1_000

@@ -7,8 +7,7 @@ from headway.actions.todos import finding
 from headway.actions.turns import turns
 from headway.operations import todos as todo_schemas
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.event_schemas import build_stream_schema
-from headway.surfaces.http.openapi import SCHEMA_REF, document_route
+from headway.surfaces.http.openapi import SCHEMA_REF, build_stream_schema, document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routing import HttpRoutes

@@ -9,12 +9,11 @@ from headway.actions.todos import todo_lists
 from headway.operations import operators
 from headway.process.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
-from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
 from headway.surfaces.http.routing import HttpRoutes
-from headway.surfaces.metrics import build_process_registry
+from headway.surfaces.metrics import LoopLag, build_process_registry
 
 routes = HttpRoutes(tag="health")
 
