@@ -253,7 +253,7 @@ def literal(value: str | int | None) -> str:
 
 
 def transactions_a_second(command: list[str]) -> float:
-    # Row-level security applies to its role, too. The setting is made when it connects, so it costs pgbench no statement.
+    # Row-level security also applies to its role. The setting is made when it connects, so it costs pgbench no statement.
     environment = {**os.environ, "PGOPTIONS": "-c headway.tenant=all"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     match = re.search(r"tps = ([\d.]+)", done.stdout)

@@ -191,7 +191,7 @@ def write_down(document: dict[str, Any]) -> None:
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Replace the results that were measured again, and append those of new benchmarks."""
+    """Replace the results that were measured again, and append the results of new benchmarks."""
     new_results = {result["name"]: result for result in now["benchmarks"]}
     is_complete = all(result["name"] in new_results for result in before["benchmarks"])
     results = [new_results.pop(result["name"], result) for result in before["benchmarks"]]

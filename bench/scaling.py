@@ -76,7 +76,7 @@ def read_model(assumed: Assumptions | None = None) -> Model:
 
 
 def write_page(page: Path = SCALING) -> None:
-    """Update the model in docs/internals/capacity.md. Figures that were not measured yet are reported there, too."""
+    """Update the model in docs/internals/capacity.md. It also names the figures that were not measured yet."""
     text = page.read_text(encoding="utf-8")
     try:
         sections = render_sections(read_model())

@@ -1,7 +1,7 @@
 """Checks the manifests of deploy/kubernetes against the models of Kubernetes and KEDA, without a network. `make check` runs it.
 
 The models ignore fields that they do not know, and convert values of a wrong type. So each document is also compared with what they
-understood of it. To show that the check would find mistakes, it is tried on documents that were damaged on purpose, too.
+understood of it. To show that the check would find mistakes, it is also tried on documents that were damaged on purpose.
 """
 
 import sys

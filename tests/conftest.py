@@ -91,7 +91,7 @@ KILLED_PROCESSES = {
     "test_killed_proofs.py",
 }
 
-# Their failures show both values, as those of test modules do. Before the plugins, which may import them.
+# Their failures show both values, like the failures of test modules. Before the plugins, which may import them.
 pytest.register_assert_rewrite("tests.journeys.accounts", "tests.journeys.goal_scenario")
 
 pytest_plugins = [
@@ -261,7 +261,7 @@ def sweeping_connection(postgres_server: str, swept_postgres_url: str) -> Iterat
     """A connection that deletes the rows of each test. Opening one per test would take longer than the work."""
     name = psycopg.conninfo.conninfo_to_dict(swept_postgres_url)["dbname"]
     with psycopg.connect(postgres_server, dbname=name, autocommit=True) as admin:
-        admin.execute("SET headway.tenant = 'all'")  # if this role, too, is bound by row-level security
+        admin.execute("SET headway.tenant = 'all'")  # in case row-level security binds this role as well
         with suppress(psycopg.errors.InsufficientPrivilege):
             # Where permitted, no foreign key is checked: every table is emptied.
             admin.execute("SET session_replication_role = replica")

@@ -19,6 +19,6 @@ def list_commands(marker: Path) -> list[list[str]]:
         [*git, "update-index", "--add", "--cacheinfo", f"100644,{digest},a.txt"],
         [*git, "commit", "-qm", "x"],
         [*git, "config", "-f", ".git/evil.inc", "filter.x.smudge", f"touch {marker} $GIT_DIR/../../filter-ran; cat"],
-        # The repository's own .git folder does not match this condition, but those of its worktrees do.
+        # The repository's own .git folder does not match this condition, but the folders of its worktrees do.
         [*git, "config", "includeIf.gitdir:worktrees/.path", "evil.inc"],
     ]

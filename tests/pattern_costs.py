@@ -1,4 +1,4 @@
-"""Finds regular expressions whose matching time can grow faster than the text: Python's patterns and those of the page's scripts.
+"""Finds regular expressions whose matching time can grow faster than the text: patterns in Python and in the page's scripts.
 
 A backtracking matcher takes quadratic time if one piece of text can be split in many ways between two repeats, or if a search
 that fails starts again in the middle of the text that a repeat has just scanned. Both are read from the parsed pattern.

@@ -62,7 +62,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def list_points(stride: int, *, step: int = 1, share: Sequence[int] = (1,), whole: bool) -> list[Sequence[int]]:
-    """The points of each test: those of the share in one test, or all of them, or every `step`-th, `stride` apart in each test.
+    """The points of each test: the share in one test, or all of them, or every `step`-th, `stride` apart in each test.
 
     The test ends at the first point that its process does not reach.
     """

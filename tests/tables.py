@@ -19,7 +19,7 @@ Test = Callable[..., None]
 
 
 def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test], Test]:
-    """Call the test with every row. The arguments are those of `pytest.mark.parametrize`."""
+    """Call the test with every row. It takes the arguments of `pytest.mark.parametrize`."""
     columns = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     table = [row if len(columns) > 1 else (row,) for row in rows]
     assert table, "a table without rows checks nothing"

@@ -117,7 +117,7 @@ def test_commands_that_need_an_extra_name_it(core: Install, tmp_path: Path) -> N
     assert sentence in doctor[1]
 
 
-# What programs get that open the library with these settings, build these models and import these modules.
+# The result for programs that open the library with these settings, build these models and import these modules.
 LIBRARY = """
 import asyncio, importlib, json, os, sys
 from headway import Headway, HeadwayError

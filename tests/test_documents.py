@@ -213,7 +213,7 @@ def list_quoted_messages() -> list[str]:
 
 
 def literals(module: Path) -> list[str]:
-    """Every string in a module, including docstrings, because those of errors and commands are shown to users."""
+    """Every string in a module, including docstrings, because users read the ones of errors and commands."""
     return [node.value for node in list_nodes(module) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 

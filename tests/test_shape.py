@@ -281,7 +281,7 @@ def test_sql_would_be_recognised() -> None:
         assert any(SQL.search(text) for text in texts(source))
 
 
-# What the runtime writes without an action, in rows that only the holder of a job changes: see docs/internals/architecture.md.
+# Writes of the runtime without an action, in rows that only the holder of a job changes: see docs/internals/architecture.md.
 RUNTIME_WRITES = {
     "goals": {"end_cycle", "open_cycle"},
     "installation": {"ensure_secret"},
@@ -498,7 +498,7 @@ ANCHORED_CALLS = {"match", "fullmatch"}
 
 
 def list_patterns(name: str, path: Path) -> Iterator[tuple[str, PatternUse]]:
-    """The patterns of a module: those of its variables, and those that its calls of `re` contain."""
+    """The patterns of a module: in its variables, and in its calls of `re`."""
     module = importlib.import_module(".".join(("headway", *Path(name).with_suffix("").parts)))
     source = read_source(path)
     for variable, value in vars(module).items():

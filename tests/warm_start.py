@@ -29,7 +29,7 @@ from typing import IO, Any
 
 PATIENCE_S = 60
 CLIENT = Path(__file__).with_name("warm_client.py")
-# Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Those of all commands are loaded as well.
+# Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Modules of all commands are loaded as well.
 MODULES = (
     "headway.agents.loop.job_handlers",
     "headway.agents.models.openai_client",

@@ -45,10 +45,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=240, help="seconds for one run")
     parser.add_argument("--until", type=float, default=0, help="end after this many seconds; the next start continues")
     parser.add_argument("--out", type=Path, help="folder of the results; runs that it has are not repeated")
-    parser.add_argument("--transcripts", action="store_true", help="keep what the model was asked and answered, too")
+    parser.add_argument("--transcripts", action="store_true", help="also keep the requests and answers of the model")
     parser.add_argument("--report", action="store_true", help="run nothing, report what --out has")
     parser.add_argument("--install", action="store_true", help="create the environments of peers that are not installed")
-    parser.add_argument("--write", action="store_true", help="put the tables into RESULTS.md, beside those of other models")
+    parser.add_argument("--write", action="store_true", help="put the tables into RESULTS.md, beside the tables of other models")
     arguments = parser.parse_args()
     if not (arguments.url or arguments.simulated or arguments.report):
         parser.error("Give --url, --simulated or --report.")

@@ -131,7 +131,7 @@ def write_report(rows: Sequence[Row]) -> str:
 
 
 def merge_sections(page: str, report: str) -> str:
-    """Put the sections of a report into a page of earlier results, in place of those of the same set, model and arm."""
+    """Put the sections of a report into a page of earlier results, in place of sections of the same set, model and arm."""
     sections = {get_key(section): section for section in split_sections(page)} | {
         get_key(section): section for section in split_sections(report)
     }

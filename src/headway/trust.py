@@ -1,7 +1,7 @@
 """Trust in a folder: Headway uses a folder's files only after the user has agreed to them.
 
 The files are `.env`, and in the home the files of CONTENT. They can run programs, name providers and change what agents may do. A
-stranger may have written them: they come with a cloned repository. A home that Headway did not create there needs agreement, too,
+stranger may have written them: they come with a cloned repository. A home that Headway did not create there also needs agreement,
 because its database may contain schedules, tokens and conversations.
 
 A record is a file in the user's state folder, named after the trusted folder. It holds a SHA-256 of each file of CONTENT and of
@@ -282,7 +282,7 @@ def list_records() -> list[TrustRecord]:
 
 
 def record_trust(inspection: Inspection) -> None:
-    """Record that the user agreed to what was inspected. What has changed since then needs agreement again."""
+    """Record that the user agreed to what was inspected. Files that changed since then need agreement again."""
     with lock_records():
         write_record(inspection.folder, inspection.files)
 

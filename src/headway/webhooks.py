@@ -278,7 +278,7 @@ class Deliverer(NamedTuple):
 
 
 def list_messages(outbox: Outbox) -> Iterator[tuple[WebhookMessage | None, int]]:
-    """Yield each message with the position of the webhook once it is delivered. None: the filter leaves an event out."""
+    """Yield each message with the position of the webhook once it is delivered. It is None for an event that the filter omits."""
     webhook = outbox.webhook
     if outbox.pruned:
         yield build_pruned_message(webhook, outbox.pruned, int(time.time() * 1000)), webhook.sent_to

@@ -100,7 +100,7 @@ def test_models_without_a_price_are_listed_once() -> None:
     assert Prices({"a:b": Price(1, 1), "a:free": Price(0, 0)}).list_unpriced(names) == ["openai-chat:fake-1"]
 
 
-# What providers report, over HTTP
+# Reports of providers, over HTTP
 
 
 def chat_stream(**usage: Any) -> str:

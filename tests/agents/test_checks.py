@@ -157,7 +157,7 @@ def test_an_opinion_is_paid_for_even_if_the_next_judge_fails(sqlite_url: str, tm
 
 
 def test_an_answer_wakes_a_run_whose_judge_was_out_of_service_before_it_asked(database_url: str, tmp_path: Path) -> None:
-    """What waits for a retry is not woken. The retry of the judge was the last one, and the same message then asks a person."""
+    """A run that waits for a retry is not woken. That was the last retry of the judge, and the same message then asks a person."""
 
     def complete_and_ask(request: Request) -> Reply:
         (complete,) = complete_next(request).calls

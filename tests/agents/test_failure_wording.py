@@ -1,4 +1,4 @@
-"""What a failed model call says: the address, the seconds and their setting, the attempt, and no key."""
+"""The message of a failed model call: the address, the seconds and their setting, the attempt, and no key."""
 
 import time
 from pathlib import Path

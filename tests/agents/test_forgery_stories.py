@@ -130,7 +130,7 @@ def test_a_sub_goal_cannot_forge_a_frame() -> None:
 
 
 def test_a_guide_cannot_forge_a_frame() -> None:
-    """What a note repeats is found again in the message that showed it."""
+    """Texts that a note repeats are found again in the message that showed them."""
     for payload in PAYLOADS:
         message = guide.build_message(payload, [])
         assert message is not None

@@ -23,7 +23,7 @@ READ, WRITE, SHOW = ("plain__read", NOTHING), ("plain__write", NOTHING), ("plain
 
 @contextmanager
 def open_plain_talk(url: str, home: Path, script: Script | Reply = DONE, **fields: Any) -> Iterator[Talk]:
-    """Open a talk whose agents may use the plain server. `fields` replace those of its entry in mcp.json."""
+    """Open a talk whose agents may use the plain server. `fields` replace the fields of its entry in mcp.json."""
     plain = {"command": sys.executable, "args": ["-IS", str(PLAIN), f"{home}/calls.log"], "env": {"API_KEY": KEY}, **fields}
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": plain}}))
     with open_talk(url, home, script) as talk:

@@ -108,7 +108,7 @@ def test_a_fallback_without_tools_is_left_out_once_that_is_known(sqlite_url: str
         assert talk.headway.runtime.models.describe("strong").supports_tools  # the tier's own model has them
 
 
-# What is known about a tier covers its fallbacks
+# Facts about a tier cover its fallbacks
 
 
 def build_models(*names: str, parameters: TierParameters | None = None) -> Models:

@@ -108,7 +108,7 @@ def test_a_file_that_is_wrong_says_what_to_write(home: Path, document: str, comp
     assert "\n" not in str(refused.value)
 
 
-# What is sent
+# The requests
 
 
 def send(providers: ProviderServer, name: str, parameters: TierParameters) -> dict[str, Any]:

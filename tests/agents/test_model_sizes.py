@@ -1,4 +1,4 @@
-"""What a model call may hold: the context window, the longest answer, and what is reserved for it."""
+"""The sizes of a model call: the context window, the longest answer, and what is reserved for it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ def test_a_model_that_may_not_call_tools_is_sent_them_all_the_same(
     assert bound["tools"] == free["tools"]
 
 
-# What is reserved
+# Reservations
 
 
 def test_the_estimate_is_the_input_and_the_longest_answer_at_the_list_price(providers: ProviderServer) -> None:

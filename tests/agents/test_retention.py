@@ -1,4 +1,4 @@
-"""What agents and people still know of a turn whose transcript and events were deleted because of their age."""
+"""The rest that agents and people know of a turn whose transcript and events were deleted because of their age."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a turn costs on Postgres, counted in statements and round trips."""
+"""The cost of a turn on Postgres, in statements and round trips."""
 
 from pathlib import Path
 

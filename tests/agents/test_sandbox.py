@@ -46,7 +46,7 @@ def run_python(workspace: Path, code: str, sandbox: Sandbox = SANDBOX) -> shell.
     return shell.run(["python3", "-"], str(workspace), sandbox, stdin=code)
 
 
-# What a program sees
+# The files that a program sees
 
 
 def test_a_program_sees_the_system_and_its_workspace_and_nothing_else(workspace: Path, tmp_path: Path) -> None:

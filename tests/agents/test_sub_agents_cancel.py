@@ -120,7 +120,7 @@ def test_a_canceled_sub_agent_leaves_the_turn_and_its_siblings_alone(sqlite_url:
 
 
 def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tmp_path: Path) -> None:
-    """The money that this step reserves for its next call is released, too."""
+    """The money that this step reserves for its next call is also released."""
 
     def step(tx: Transaction, child: Run, canceling: ThreadPoolExecutor) -> None:
         job_store.find_locked_job(tx, talk.tenant_id, child.id)

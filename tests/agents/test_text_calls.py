@@ -19,7 +19,7 @@ ARGUMENTS = '{"path": "a.txt", "content": "hi"}'
 CALL = f'{{"name": "write_file", "arguments": {ARGUMENTS}}}'
 NOW: tuple[str, dict[str, Any]] = ("now", {})
 
-# What models really write.
+# Texts of real models.
 CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "bare": (CALL, [WRITE]),
     "with spaces around it": (f"\n\n  {CALL}\n", [WRITE]),
@@ -224,7 +224,7 @@ def test_json_that_the_user_asked_for_is_the_answer(sqlite_url: str, tmp_path: P
 
 
 class Reader:
-    """What a user sees of a streamed answer, in order."""
+    """The parts of a streamed answer that a user sees, in order."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -115,7 +115,7 @@ def test_null_for_an_optional_parameter_of_a_function_gives_its_default(sqlite_a
 
 
 def test_items_given_as_json_text_are_items(agent: Agent) -> None:
-    """000: "accepts an array to avoid burning one tool iteration per item": models send that array as text, too."""
+    """000: "accepts an array to avoid burning one tool iteration per item": models also send that array as text."""
     created = agent("create_todo", items=json.dumps([{"title": "look", "order": 1}, {"title": "build"}]))["created"]
 
     assert [item["title"] for item in created] == ["look", "build"]

@@ -201,7 +201,7 @@ def test_a_process_that_stops_leaves_no_part_of_an_answer_that_another_completes
         assert list_said(talk) == [("text", "A whole answer.")]
 
 
-# What it cost
+# Costs
 
 
 def test_the_end_of_a_turn_says_what_it_used(database_url: str, tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
         await asyncio.wait([task])
         return takeovers
 
-    # A request that is cut off while being sent counts as a breach, too.
+    # A request that is cut off while being sent also counts as a breach.
     with open_talk(database_url, tmp_path, cake_script, breaches=True, model="openai-chat:gpt-4o") as talk:
         takeovers = 0
         for number in range(4):
@@ -290,7 +290,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
         assert takeovers > 4
         assert len(talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries"))) == 4
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5 * 4
-        assert len(talk.model_calls()) >= 6 * 4  # an answer that arrives after a takeover is paid for, too
+        assert len(talk.model_calls()) >= 6 * 4  # an answer that arrives after a takeover is also paid for
         assert talk.pool().spent == sum(call.cost for call in talk.model_calls()) > 0
 
 

@@ -1,4 +1,4 @@
-"""What a model gets with each request of a turn: everything said so far, and the plan whenever it changed."""
+"""The content of each request of a turn: everything said so far, and the plan whenever it changed."""
 
 import json
 from pathlib import Path

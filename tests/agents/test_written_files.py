@@ -1,4 +1,4 @@
-"""What agents write is recorded: by write_file and edit_file, and by programs, in the transaction that stores the result."""
+"""Files that agents write are recorded: by write_file and edit_file, and by programs, in the transaction that stores the result."""
 
 from pathlib import Path
 from typing import Any

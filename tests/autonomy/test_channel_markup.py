@@ -22,7 +22,7 @@ HOSTILE = (
 )
 LINK = "https://headway.example/goals/7"
 SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general"
-# What each service would act on.
+# Markup that each service would act on.
 MENTIONS = ("@everyone", "@here", "@channel", "<@U024BE7LH>", "<@&4711>")
 SERVICES = {
     "discord://4711/abcdefghijklmnop": (*MENTIONS, "[ok](", "**loud**"),

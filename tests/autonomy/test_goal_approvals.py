@@ -1,4 +1,4 @@
-"""A goal's agents wait for people like those of a turn, and the goal shows it."""
+"""A goal's agents wait for people like the agents of a turn, and the goal shows it."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ class CellUrls(NamedTuple):
 
 
 def prepare_cells(urls: CellUrls, homes: tuple[str, str] = ("", "")) -> None:
-    """Make two databases the cells `a` and `b`. The first one is the directory, too."""
+    """Make two databases the cells `a` and `b`. The first one is also the directory."""
     cells = [
         Cell(name, url, f"https://{name}.example", home, TENANT_IDS_PER_CELL * number + 1, False, 1)
         for number, (name, url, home) in enumerate(zip(NAMES, urls, homes, strict=True))

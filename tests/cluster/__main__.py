@@ -103,7 +103,7 @@ def print_details(outcome: Outcome) -> None:
 
 
 def end(*_: object) -> None:
-    """End the servers and workers, too."""
+    """Also end the servers and workers."""
     raise KeyboardInterrupt
 
 

@@ -104,7 +104,7 @@ class CellCluster:
                 "HEADWAY_HOME": str(self.home),
                 "HEADWAY_RESTART_STAGGER_S": "0.5",
                 "HEADWAY_SUBAGENT_MAX_ITERATIONS": str(3 * workload.STEPS),
-                "HEADWAY_ANONYMOUS_RATE": "10000",  # requests that are answered with 421 count as those of strangers
+                "HEADWAY_ANONYMOUS_RATE": "10000",  # requests that are answered with 421 count as requests of strangers
             }
             addresses = {host.address: host.name for host in self.hosts}
             for number, tenant in enumerate(TENANTS):

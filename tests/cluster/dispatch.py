@@ -45,7 +45,7 @@ def kill_inside_call(cluster: Cluster) -> Postgres:
     hold = cluster.home / workload.HOLD
     hold.touch()
     wait_for(lambda: cluster.primary.ask(STARTED_EFFECTS), "a worker is inside a call")
-    time.sleep(2)  # the model's answers that are under way lead to calls, too
+    time.sleep(2)  # the model's answers that are under way also lead to calls
     find_busiest(cluster).send(signal.SIGKILL)
     hold.unlink()
     return cluster.primary

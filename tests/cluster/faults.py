@@ -78,7 +78,7 @@ def restart(mode: str, away_s: float = 0) -> Callable[[Cluster], Postgres]:
 
 
 def exhaust_connections(cluster: Cluster) -> Postgres:
-    """Take all connections, those of the workers too."""
+    """Take all connections, also the ones of the workers."""
     others = f"FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> '{OCCUPANT}'"
     with ExitStack() as stack:
         until = time.monotonic() + HOLD_S

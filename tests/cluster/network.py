@@ -92,7 +92,7 @@ def open_network() -> Iterator[Network]:
     links = [BRIDGE, *(f"{LINK}{number}" for number in range(len(NAMES)))]
     if used := [name for name in namespaces if list_processes(name)]:
         raise SystemExit(f"Another run uses the network namespaces {', '.join(used)}. `ip netns pids` lists its processes.")
-    delete_all(namespaces, links)  # those of a run that was killed
+    delete_all(namespaces, links)  # left by a run that was killed
     try:
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         run("ip", "addr", "add", f"{HUB}/24", "dev", BRIDGE)

@@ -92,7 +92,7 @@ class SimulatedProcess:
 
 @contextmanager
 def trace_connections(living: Callable[[], SimulatedProcess | None]) -> Iterator[None]:
-    """Count the statements of new connections as those of the living process."""
+    """Count the statements of new connections as statements of the living process."""
 
     def hook(connection: apsw.Connection) -> None:
         if process := living():

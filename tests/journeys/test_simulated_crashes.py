@@ -115,7 +115,7 @@ class History:
         return [pay, look]
 
     def reply(self, messages: list[ModelMessage], _parameters: ModelRequestParameters) -> ModelResponse:
-        """What the model answers depends on the messages alone."""
+        """The model answers from the messages alone."""
         self.pass_point("a request to the model")
         number = sum(isinstance(message, ModelResponse) for message in messages)
         parts = [TextPart("There is flour.")] if TASK in find_request(messages) else reply_as_main_agent(number, messages)

@@ -131,7 +131,7 @@ def test_the_short_examples_are_short() -> None:
 
 
 def test_the_core_admits_what_frameworks_hold_back() -> None:
-    """Some frameworks admit only old versions of what the core requires, too. A requirement that excludes them breaks installs."""
+    """Some frameworks admit only old versions of libraries that the core requires. Excluding these versions breaks installs."""
     requirements = {requirement.name: requirement for requirement in map(Requirement, PROJECT["dependencies"])}
     assert sorted(requirements) == RECORD["requirements"], "new requirements: run scripts/check_frameworks.py --write"
     held_back = [

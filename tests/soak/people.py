@@ -30,7 +30,7 @@ class OverQuota(Exception):
 
 
 class Tenant:
-    """What the people of a tenant know: their token, and what was acknowledged."""
+    """The knowledge of a tenant's people: their token, and the requests that were acknowledged."""
 
     def __init__(self, number: int, id: int, name: str, secret: str) -> None:
         self.number, self.id, self.name, self.secret = number, id, name, secret

@@ -152,12 +152,12 @@ class Ledger:
         return sorted(name for (name,) in found)
 
 
-# What is true at every moment, also in a copy that was made while everything ran.
+# True at every moment, also in a copy that was made while everything ran.
 
 ALWAYS = {
     "a todo has an end time exactly if it ended": """
         SELECT id, status, completed_at FROM todos WHERE (completed_at = 0) <> (status IN ('pending', 'in_progress'))""",
-    "the counters of a list are those of its todos": """
+    "the counters of a list match its todos": """
         SELECT l.tenant_id, l.conversation_id, l.turn_id, l.pending, l.in_progress, l.completed, l.canceled FROM todo_lists l
         WHERE (l.pending, l.in_progress, l.completed, l.canceled) <> (
             SELECT COUNT(CASE WHEN t.status = 'pending' THEN 1 END), COUNT(CASE WHEN t.status = 'in_progress' THEN 1 END),
@@ -194,7 +194,7 @@ ALWAYS = {
         SELECT run_id, n, call_index FROM effects GROUP BY run_id, n, call_index HAVING COUNT(*) > 1""",
 }
 
-# What is true once all work is done.
+# True once all work is done.
 
 AT_THE_END = {
     "no job is left": """
@@ -254,7 +254,7 @@ def compare(name: str, log: list[Any], received: list[Any]) -> Iterator[str]:
 
 
 def find_floor(ledger: Ledger, tenant_id: int) -> int:
-    """The number up to which events may have been deleted because of their age. Those of open work are kept."""
+    """The number up to which events may have been deleted because of their age. Events of open work are kept."""
     ((floor,),) = ledger.rows(f"SELECT log_pruned FROM tenants WHERE id = {tenant_id}")
     return int(floor)
 

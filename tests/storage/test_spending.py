@@ -1,4 +1,4 @@
-"""Model calls: the pool counts those of the last 24 hours, even if the clock was wrong, and totals include the cached tokens."""
+"""Model calls: the pool counts the last 24 hours, even if the clock was wrong, and totals include the cached tokens."""
 
 from contextlib import suppress
 from uuid import uuid4

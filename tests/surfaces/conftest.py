@@ -23,7 +23,7 @@ def headway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(folder)
 
 
-MANY_STRANGERS = {"HEADWAY_ANONYMOUS_RATE": "10000"}  # for fuzzers, which try every request without a token, too
+MANY_STRANGERS = {"HEADWAY_ANONYMOUS_RATE": "10000"}  # for fuzzers, which also try every request without a token
 
 
 @pytest.fixture(scope="session")

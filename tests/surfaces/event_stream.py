@@ -67,5 +67,5 @@ def open_stream(client: httpx.Client, path: str = "/v1/events", method: str = "G
 
 
 def list_logged_ids(client: Client, *, without: str = "") -> list[int]:
-    """Return the ids of all stored events of this tenant, or of those of all kinds except one."""
+    """Return the ids of all stored events of this tenant, or of all kinds except one."""
     return [event.seq for event in client.desk.read(event_store.list_after, 0, 1_000_000) if event.kind != without]

@@ -303,7 +303,7 @@ def continue_ui_stream(parts: list[dict[str, Any]], *events: Event) -> tuple[lis
 
 
 def test_a_call_of_a_sub_agent_is_shown_if_a_person_must_approve_it() -> None:
-    """Its result is shown, too, and no other call of the sub-agent."""
+    """Its result is also shown, and no other call of the sub-agent."""
     sub = {"run_id": "sub", "call_id": "s"}
     frames = encode_ag_ui(
         tool_call("delegate"),

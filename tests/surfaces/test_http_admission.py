@@ -193,7 +193,7 @@ def test_a_server_whose_loop_is_late_for_long_is_not_ready(tmp_path: Path) -> No
 
 
 def test_every_route_of_the_api_admits_its_callers_first(tmp_path: Path) -> None:
-    """A route that forgets to ask for the token is guarded, too."""
+    """A route that forgets to ask for the token is guarded all the same."""
 
     async def scenario(opened: InProcessApp) -> None:
         guarded = [route for route in opened.app.routes if route.is_guarded]

@@ -177,7 +177,7 @@ def test_a_paused_goal_is_in_the_inbox_until_someone_decides(chatter: Client) ->
     chatter.refused("POST", path, 409, "conflict", json={"action": "continue"})
     assert chatter.ok("GET", f"/v1/goals/{first}")["goal"]["status"] == "abandoned"
 
-    # A decision that is made elsewhere is an answer, too.
+    # A decision that is made elsewhere is also an answer.
     chatter.ok("POST", f"/v1/goals/{second}/decision", json={"action": "abandon"})
     assert chatter.ok("GET", f"/v1/inbox/{other['id']}")["request"]["answer"] == "abandon"
     assert chatter.ok("GET", "/v1/inbox")["requests"] == []

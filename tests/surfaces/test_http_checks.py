@@ -274,7 +274,7 @@ def test_goals_have_checks_and_receipts(client: Client) -> None:
     path = f"/v1/goals/{goal['id']}/receipts"
     draft = ReceiptDraft("goal", goal["id"], (), {}, "index")
     stored = client.desk.database.write(lambda tx: proof.store(tx, client.desk.tenant.id, draft))
-    listed = client.ok("GET", path)["receipts"]  # those of the agent that pursues the goal may be among them
+    listed = client.ok("GET", path)["receipts"]  # receipts of the agent that pursues the goal may be among them
     assert stored.as_json() in listed
     assert {receipt["goal_id"] for receipt in listed} == {goal["id"]}
     client.refused("GET", "/v1/goals/987654321/receipts", 404, "not_found")

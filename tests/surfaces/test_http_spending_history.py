@@ -50,7 +50,7 @@ def book(desk: TenantHarness, run: Run, model: str, dollars: float, *, cached: i
 
 
 def move_calls(desk: TenantHarness, days: int) -> None:
-    """Let the calls of today be those of a day before."""
+    """Move the calls of today to a day before."""
 
     def work(tx: Transaction, tenant_id: int) -> None:
         tx.run("UPDATE spending_days SET day = day - ? WHERE tenant_id = ? AND day = ?", days, tenant_id, tx.now // DAY_MS)

@@ -120,7 +120,7 @@ async def wait_together(tmp_path: Path, requests: int) -> None:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     assert count_writes(quiet) == 0
-    assert len(quiet) < 6 * READS  # those of the reads, and the feed looks for other processes' commits
+    assert len(quiet) < 6 * READS  # the statements of the reads, and the feed looks for other processes' commits
     assert [(answer.status_code, "turn_id" in answer.json()) for answer in answers] == [(202, True)]
 
 

@@ -1,4 +1,4 @@
-"""The system clock jumps an hour or a year ahead or back: leases of running processes stay valid, those of killed ones expire, and
+"""The system clock jumps an hour or a year ahead or back: leases of running processes stay valid, leases of killed ones expire, and
 short delays stay short. On SQLite the clock is the machine's; on Postgres it is that of one worker among several."""
 
 import os

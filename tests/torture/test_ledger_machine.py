@@ -1,4 +1,4 @@
-"""Random sequences of operations on the ledger: its results, events and refusals match those of a model."""
+"""Random sequences of operations on the ledger: its results, events and refusals match the ones of a model."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -92,7 +92,7 @@ def describe_repository(child: Run) -> list[str]:
         return []
     from headway.agents.repositories.places import get_branch  # noqa: PLC0415  most runs have none
 
-    return [f"Repository: your workspace is your own branch of it, {get_branch(child)}. What you change is committed when you end."]
+    return [f"Repository: your workspace is your own branch of it, {get_branch(child)}. Your changes are committed when you end."]
 
 
 def get_original_request(tx: Transaction, parent: Run) -> str:

@@ -196,7 +196,7 @@ class TriedCall(NamedTuple):
     """The decision that the policy would make about a call."""
 
     ruling: Ruling
-    rule: Rule | None  # None: no rule matches, and the tool's default applies
+    rule: Rule | None  # if no rule matches, the tool's default applies
     problem: str  # what is wrong with the arguments, so that the call itself would be refused; empty: nothing
 
 

@@ -78,7 +78,7 @@ class PursuitStep:
         self.job = job
         self.run = run
         self.goal = goal
-        self.commit_error: str | None = None  # None: the work has not been committed; empty: it has
+        self.commit_error: str | None = None  # None until the work has been committed; then empty, or the error
         self.follow_up: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
 
     def reload(self) -> None:

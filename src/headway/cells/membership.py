@@ -144,8 +144,8 @@ def join(tx: Transaction, cell: Cell) -> None:
 
 
 def is_same_row(found: Cell | None, cell: Cell) -> bool:
-    """Whether a row is the directory's own one: elsewhere the URL is empty. What can be changed is not compared, because `cell` may
-    have been read before a change."""
+    """Whether a row is the directory's own one: elsewhere the URL is empty. Fields that can be changed are not compared,
+    because `cell` may have been read before a change."""
     return found is not None and bool(found.url) and (found.name, found.added_at) == (cell.name, cell.added_at)
 
 

@@ -24,7 +24,7 @@ Sign = Callable[[Work[Any]], Work[Any]]  # names who does the work
 
 
 class CellDraft(NamedTuple):
-    """A cell to add. None: as the directory knows it."""
+    """A cell to add. Fields that are None stay as the directory knows them."""
 
     name: str
     url: str | None
@@ -188,7 +188,7 @@ def describe_double(name: str) -> str:
     return f"Two cells have a tenant named {name[:80]!r}. If it is being moved, complete the move with `headway admin tenant move`."
 
 
-# What a cell does
+# The work of a cell
 
 
 class CellStatus(NamedTuple):

@@ -232,7 +232,7 @@ def lock_jobs(tx: Transaction, tenant_id: int) -> None:
 
 
 def park_jobs(tx: Transaction, tenant_id: int, *, interrupts: bool) -> None:
-    """Make the waiting jobs due never, and take the running ones from their processes. What they were is stored. Without
+    """Make the waiting jobs due never, and take the running ones from their processes. Their states are stored. Without
     `interrupts`, jobs that wait for the end of an outside call keep running."""
     condition = "" if interrupts else f"AND NOT {HAS_CALL}"
     tx.run(
@@ -291,7 +291,7 @@ def lock_placement(tx: Transaction, tenant_name: str) -> str | None:
     return str(row[0]) if row else None
 
 
-# What is left in the source, and what the target forgets
+# The rest in the source, and rows that the target forgets
 
 
 def note_departed_tokens(tx: Transaction, tenant_id: int, cell: str) -> None:

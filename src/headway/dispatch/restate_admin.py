@@ -50,7 +50,7 @@ def register_at(host_port: HostPort, address: RestateAddress, secret: str) -> No
 
 
 def is_registered(address: RestateAddress) -> bool | None:
-    """Whether Restate knows the service. None: no admin address answers."""
+    """Whether Restate knows the service, or None if no admin address answers."""
     statuses = {ask(host_port, f"/services/{address.service}") for host_port in address.admin}
     return True if 200 in statuses else False if 404 in statuses else None
 

@@ -377,7 +377,7 @@ def find_turn_ending(kind: str, data: dict[str, Any]) -> Ending | None:
 
 
 async def run_attempt(bench: Workbench, attempt: Attempt, budget_usd: float) -> AttemptResult:
-    """Run an attempt from its empty home to its checks. What goes wrong here is an error in the result, not an exception."""
+    """Run an attempt from its empty home to its checks. A failure here is an error in the result, not an exception."""
     home = bench.folder / name_folder(attempt)
     begin = time.monotonic()
     blank = AttemptResult(attempt.key, attempt.case.name, attempt.cell, attempt.repetition, "error", "error")

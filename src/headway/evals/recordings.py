@@ -19,7 +19,7 @@ from headway.ledger.text import to_one_line
 TEXT_LIMIT: Final = 600  # characters of arguments, results and answers that are kept
 STEPS_LIMIT: Final = 500
 STEP_LIMIT: Final = 160  # characters of a step in a report
-# What differs between attempts without a difference in what the agent did: ids, times, times of day.
+# Values that differ between attempts although the agent did the same: ids, times, times of day.
 VOLATILE: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]{5,18}(?:Z|[+-]\d\d:\d\d)?|\d{10,16}"
 )

@@ -27,7 +27,7 @@ class WrittenFile(NamedTuple):
     size: int = 0
     sha256: str = ""  # empty: deleted, or too large to read
     media_type: str = ""
-    data: bytes | None = None  # None: not kept
+    data: bytes | None = None  # None if it was not kept
     renamed_from: str = ""
     before: bytes | None = None  # the content that was replaced, if the tool has read it
 

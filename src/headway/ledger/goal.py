@@ -103,7 +103,7 @@ class SubGoal(NamedTuple):
     status: SubGoalStatus = "pending"
     outcome: str | None = None  # JSON
     reason: str = ""  # why it failed or was skipped
-    divergence: Divergence | None = None  # None: not judged yet
+    divergence: Divergence | None = None  # None until it has been judged
     divergence_reason: str = ""
     judged_under: int = 0  # the plan in force when it was judged
     run_id: str | None = None

@@ -81,7 +81,7 @@ class StopRuling(NamedTuple):
         return {**self._asdict(), "incomplete": items}
 
 
-# What assistants and their users read from the guard.
+# The texts that assistants and their users read from the guard.
 
 
 ITEMS_SHOWN: Final = 6

@@ -24,7 +24,7 @@ class PersonRequest(NamedTuple):
     kind: RequestKind
     conversation_id: int
     turn_id: str | None
-    run_id: str | None  # None: a decision, for which no run waits
+    run_id: str | None  # None for a decision, for which no run waits
     goal_id: int | None
     role: str
     # An approval:

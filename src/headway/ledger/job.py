@@ -112,7 +112,7 @@ def choose_jobs(due_jobs: Iterable[Job], running: Mapping[int, int], slots: int,
     """Choose the due jobs that start now. `running` counts the jobs of each tenant that this process runs already.
 
     Slots are handed out in turn: the next one goes to the tenant with the fewest running jobs. An equal share of the slots belongs
-    to each tenant that has a job. A tenant may use more than its share while slots are free. What it uses beyond its share does not
+    to each tenant that has a job. A tenant may use more than its share while slots are free. Slots beyond its share do not
     count against the others, so a tenant below its share never waits for the long jobs of another one.
     """
     counts = Counter(running)

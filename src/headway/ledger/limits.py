@@ -56,7 +56,7 @@ class ExactFolder(NamedTuple):
 
 
 class Sandbox(NamedTuple):
-    """What a program that an agent runs may reach and use: the operator's settings, and what one call adds to them.
+    """The limits of a program that an agent runs: the operator's settings, and the additions of one call.
 
     All paths are absolute. A path inside another one overrides it: a folder that is shown read-only can contain a writable one, and
     the reverse.

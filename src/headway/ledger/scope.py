@@ -28,7 +28,7 @@ class Scope(NamedTuple):
 class Selection(NamedTuple):
     """A filter for a tenant's todos.
 
-    conversation_id: None = all, TENANT_WIDE = only tenant-wide todos, n = those of conversation n and the tenant-wide ones. The
+    conversation_id: None = all, TENANT_WIDE = only tenant-wide todos, n = todos of conversation n and tenant-wide ones. The
     todos of a conversation include the plans of its turns, whether a turn is running or ended with open items.
     """
 
@@ -59,10 +59,10 @@ class MemorySelection(NamedTuple):
 
 
 class ViewFilters(NamedTuple):
-    """The filters of a saved view of the board. None: no filter."""
+    """The filters of a saved view of the board. A filter that is None lets everything pass."""
 
     status: Status | None = None
-    conversation_id: int | None = None  # TENANT_WIDE: only the tenant-wide todos; n: only those of conversation n
+    conversation_id: int | None = None  # TENANT_WIDE: only the tenant-wide todos; n: only todos of conversation n
     agent_id: str | None = None
     proof: Proof | None = None
     q: str | None = None  # words that must all occur

@@ -133,7 +133,7 @@ class AuditEntry(NamedTuple):
 
 
 class AuditFilter(NamedTuple):
-    """Which entries of the audit log to read. What is empty or 0 does not matter."""
+    """Which entries of the audit log to read. Fields that are empty or 0 select nothing."""
 
     action: str = ""  # such as `token.revoke`, or only its noun: `token`
     since: int = 0  # in epoch milliseconds
@@ -248,7 +248,7 @@ class Turn(NamedTuple):
     client_agent: str = ""  # the sub-agent of an assistant whose plan it is; empty: not a sub-agent's
     refusals: int = 0  # how often in a row an agent that Headway does not run was not allowed to stop
     progress: int = 0  # the items that had ended at the last of these refusals
-    plan_source: PlanSource | None = None  # None: it has no plan. Stored with the plan
+    plan_source: PlanSource | None = None  # None without a plan. Stored with the plan
 
     @property
     def ended(self) -> bool:

@@ -30,7 +30,7 @@ class TierParameters(NamedTuple):
     temperature: float | None = None
     thinking: bool | Effort | None = None
     tools: bool = True  # False: the models have no function calling
-    drive: Drive | None = None  # None: item for a model on this machine or in this network, otherwise plan
+    drive: Drive | None = None  # by default item for a model on this machine or in this network, otherwise plan
 
 
 class Field(NamedTuple):

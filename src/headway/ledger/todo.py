@@ -62,7 +62,7 @@ class Todo(NamedTuple):
     completed_at: int
     checks: str = ""  # JSON: what must hold before it counts as done; empty if nothing
     proof: Proof = "none"
-    completed_by: CompletedBy | None = None  # None: it is not completed, or was before this was recorded
+    completed_by: CompletedBy | None = None  # None if it is not completed, or was before this was recorded
     priority: int = NORMAL  # its index in PRIORITIES
     due: int = NO_DUE
     labels: str = ""  # see todo_fields.parse_labels
@@ -149,7 +149,7 @@ class Draft(NamedTuple):
     position: int | None = None
     outcome: str | None = None
     depends_on: tuple[int, ...] = ()
-    completed_at: int | None = None  # None: the current time, if the status is an ended one
+    completed_at: int | None = None  # by default the current time, if the status is an ended one
     checks: str = ""  # JSON, as `write_checks` encodes it
     completed_by: CompletedBy | None = None  # ignored unless the status is completed
     priority: int = NORMAL  # this and the next two as todo_fields parses them

@@ -25,7 +25,7 @@ class NewComment(StrictModel):
 
 
 class BoardFilters(ViewFieldFilters, StrictModel):
-    """What is shown. A filter that is null or omitted shows all."""
+    """The filters. One that is null or omitted shows all."""
 
     status: Status | None = None
     conversation_id: Annotated[

@@ -140,7 +140,7 @@ class FileChange(BaseModel):
 
 
 class Changes(BaseModel):
-    """What an agent changed in a git repository."""
+    """The changes of an agent in a git repository."""
 
     repository: str
     branch: str

@@ -61,7 +61,9 @@ class Headway(Host, Client):
         super().__init__(settings, tools, mcp)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         self.tenant = LOCAL_TENANT  # of calls that name no other one
-        self.tracer_provider: Any = None  # where spans go; None: the program's global provider, or the exporter of the settings
+        self.tracer_provider: Any = (
+            None  # where spans go; by default to the program's global provider, or the exporter of the settings
+        )
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
         self.storing: set[asyncio.Task[None]] = set()  # interrupted answers

@@ -44,7 +44,7 @@ from headway.settings.parsing import (
 PREFIX: Final = "HEADWAY_"
 LIMITS, GOAL_LIMITS, SANDBOX = Limits(), GoalLimits(), Sandbox()
 
-# None: the setting is not given. Otherwise the types are of values that make sense; their text is parsed.
+# A setting that is not given is None. The other types are of values that make sense; their text is parsed.
 Text = str | None
 FilePath = str | os.PathLike[str] | None
 Number = float | None
@@ -55,7 +55,7 @@ class Setting(NamedTuple):
     default: str | float  # $HEADWAY_HOME and the like stand for settings above it
     parse: Parser
     sentence: str
-    show: Callable[[Any], str] | None = None  # how its value is displayed; None: as it was given
+    show: Callable[[Any], str] | None = None  # how its value is displayed, by default as it was given
 
 
 class LocationSettings(TypedDict, total=False):

@@ -155,8 +155,8 @@ class AgentRights(NamedTuple):
 
 
 class UsageMeter:
-    """What a process knows between transactions: the quotas, how many bytes each tenant had stored when this process last changed
-    something for it, and which cell the database is."""
+    """The knowledge of a process between transactions: the quotas, how many bytes each tenant had stored at its last change by
+    this process, and which cell the database is."""
 
     def __init__(self, quotas: Quotas | None = None) -> None:
         self.quotas = quotas or Quotas()

@@ -161,4 +161,4 @@ def test_a_cold_chat_with_an_answer_is_small(open_page: Callable[..., Visit], cl
 
     assert not [url for url in sizes if re.search("temml|highlight/", url)]
     assert sum(sizes.values()) <= COLD_LIMIT, sizes
-    assert sum(sizes.values()) > COLD_LIMIT / 2  # the sizes are those of bodies
+    assert sum(sizes.values()) > COLD_LIMIT / 2  # the sizes are of bodies

@@ -88,7 +88,7 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
 
 
 class ScheduleChange(NamedTuple):
-    """A change of a schedule. What is None stays as it is."""
+    """A change of a schedule. Fields that are None stay as they are."""
 
     timing: Timing | None = None
     work: dict[str, Any] | None = None

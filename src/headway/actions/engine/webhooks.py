@@ -250,7 +250,7 @@ def record_delivery(tx: Transaction, webhook: Webhook, verb: str, old: Any, new:
 
 
 def read_outbox(tx: Transaction, tenant_id: int, webhook_id: str) -> Outbox | None:
-    """Read the next events for a webhook. None: it is paused or no longer exists."""
+    """Read the next events for a webhook. Returns None if it is paused or no longer exists."""
     webhook = webhook_store.find_webhook(tx, tenant_id, webhook_id)
     if webhook is None or webhook.paused:
         return None

@@ -570,7 +570,7 @@ def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:
     )
 
 
-# What people change about a goal after it was set: its texts and limits. And running an ended goal again.
+# Changes by people after a goal was set, to its texts and limits. And running an ended goal again.
 
 
 TEXTS = ("description", "success_criteria")
@@ -672,7 +672,7 @@ def run_again(tx: Transaction, tenant_id: int, new_goal: NewGoal, limits: Limits
     return goal
 
 
-# What checks say about a goal and its sub-goals.
+# The results of the checks of a goal and its sub-goals.
 
 
 def judge_sub_goal(tx: Transaction, goal: Goal, sub_goal: SubGoal, draft: ReceiptDraft) -> None:

@@ -267,7 +267,7 @@ SUB_AGENTS_SHOWN: Final = 20
 
 class GuardedSession(NamedTuple):
     conversation: Conversation
-    turn_id: str | None  # the plan of the last refusal, or else the newest one; None: it has none
+    turn_id: str | None  # the plan of the last refusal, or else the newest one, if it has any
     outcome: str | None  # of the newest plan
     open_items: list[Todo]
     refusals: int  # of the newest plan, and of its sub-agents' plans

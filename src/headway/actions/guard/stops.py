@@ -38,7 +38,7 @@ NO_REFUSALS: Final[Mapping[int, str]] = {}
 
 
 def prepare(tx: Transaction, tenant_id: int, session: AssistantSession) -> Turn | None:
-    """Return the plan that decides whether a session may stop, with an item for each rule of its folder. None: nothing does."""
+    """Return the plan that decides whether a session may stop, with an item for each rule of its folder, or None if it may stop."""
     rules = [] if session.agent else rule_store.list_rules(tx, tenant_id, session.folder)
     turn = sessions.ensure_plan(tx, tenant_id, session) if rules else sessions.find_plan(tx, tenant_id, session)
     if turn is None:

@@ -39,7 +39,7 @@ class ContinuedConversation(NamedTuple):
     """Where a client's message goes."""
 
     conversation: Conversation
-    last_turn: Turn | None  # None: the conversation is new
+    last_turn: Turn | None  # None if the conversation is new
 
 
 def compute_fingerprint(messages: Sequence[ClientMessage]) -> str:

@@ -142,7 +142,7 @@ class ConversationCopy:
     # Turns
 
     def copy_history(self, source: Run, before: int) -> None:
-        """Copy the turns that ended before the forked one, oldest first. What they cost is not copied."""
+        """Copy the turns that ended before the forked one, oldest first. Their costs are not copied."""
         by_turn: dict[str, list[LoggedEvent]] = {}
         for event in fork_store.list_events(self.tx, self.tenant_id, self.source_id, TURN_KINDS, 0, before):
             by_turn.setdefault(event.turn_id or "", []).append(event)
@@ -288,7 +288,7 @@ class ConversationCopy:
 
 class TodoVersion(NamedTuple):
     seq: int
-    row: dict[str, Any] | None  # None: it was deleted
+    row: dict[str, Any] | None  # None if it was deleted
 
 
 def group_versions(events: list[LoggedEvent]) -> dict[int, list[TodoVersion]]:

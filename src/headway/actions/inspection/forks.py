@@ -36,7 +36,7 @@ class ForkPoint(NamedTuple):
     seq: int  # the first event that is not copied
     last_message: int  # the first event of a message to people that is not copied
     at: int  # when the next step was stored, in milliseconds
-    plan: dict[int, str] | None  # the statuses of the plan's items, as the model saw them; None: as the events tell
+    plan: dict[int, str] | None  # the statuses of the plan's items, as the model saw them, or None to take them from the events
 
 
 def find_point(tx: Transaction, turn: Turn, run: Run, steps: Steps, at: int) -> ForkPoint:

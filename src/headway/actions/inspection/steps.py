@@ -222,7 +222,7 @@ STARTING_TOOLS: Final = frozenset(("delegate", "spawn_agent", "/agent"))
 def list_agent_steps(tx: Transaction, tenant_id: int, run_id: str, after: int, limit: int) -> dict[str, Any]:
     """List up to `limit` steps after a message of the run's transcript, oldest first. Long texts are cut.
 
-    Answers that were withdrawn are not steps. `next_after` is where the next page begins; None: this is the last page.
+    Answers that were withdrawn are not steps. `next_after` is where the next page begins, or None on the last page.
     """
     run = runs.get_run(tx, tenant_id, run_id)
     children = run_store.list_children(tx, tenant_id, run.id, CHILDREN_LIMIT)

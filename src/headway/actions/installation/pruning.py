@@ -1,4 +1,4 @@
-"""Deletes rows that are older than the retention setting, in small steps. What something open still needs is kept."""
+"""Deletes rows that are older than the retention setting, in small steps. Rows that open work still needs are kept."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,7 +29,7 @@ class DeletedOwner(NamedTuple):
 
 
 class PruneStep(NamedTuple):
-    """The rows that one transaction deleted, and where the next one continues. None: nothing is left to do."""
+    """The rows that one transaction deleted, and where the next one continues, or None at the end."""
 
     position: Key | None
     deleted: int = 0

@@ -275,7 +275,7 @@ def encode_total(name: str, spent: SpendingTotal) -> dict[str, Any]:
     }
 
 
-# What agents spent over days, by model, role or goal.
+# The spending of agents per day, by model, role or goal.
 
 
 MOST_DAYS: Final = 366

@@ -56,7 +56,7 @@ def encode_arguments(arguments: Mapping[str, Any]) -> str:
     return text.check_text(encoded, "arguments", ARGUMENTS_LIMIT)
 
 
-# What agents ask
+# Requests of agents
 
 
 def begin(tx: Transaction, run: Run, kind: RequestKind, **fields: Any) -> PersonRequest:
@@ -107,7 +107,7 @@ def list_client_calls(tx: Transaction, run: Run) -> list[PersonRequest]:
     return [request for request in request_store.list_open_of_run(tx, run.tenant_id, run.id) if request.is_client_call]
 
 
-# What people answer
+# Responses of people
 
 
 def decide(tx: Transaction, tenant_id: int, request_id: int, decision: ApprovalDecision) -> PersonRequest:

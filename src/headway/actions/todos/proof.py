@@ -121,7 +121,7 @@ def list_checked_todos(
     return receipt_store.list_checked_todos(tx, tenant_id, conversation_id, limit, include_open=include_open)
 
 
-# What checks forbid: completing a todo without a passing receipt, and dropping checks of a higher rank.
+# Checks forbid completing a todo without a passing receipt, and dropping checks of a higher rank.
 
 
 def apply_proof(tx: Transaction, old: Todo, new: Todo, override: str) -> Todo:

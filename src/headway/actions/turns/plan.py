@@ -42,7 +42,7 @@ class PlanItem(NamedTuple):
     context: str = ""
     completion_criteria: str = ""
     agent_type: str | None = None
-    order: int | None = None  # counts from 1; None: at the end
+    order: int | None = None  # counts from 1; by default, the item is added at the end
     checks: str = ""  # JSON
 
 
@@ -193,7 +193,7 @@ class Item(NamedTuple):
 
     todo: Todo | None
     text: str
-    finding: ItemFinding | None  # None: only the agent's word can tell
+    finding: ItemFinding | None  # None if there is only the agent's word
 
     @property
     def id(self) -> int:
@@ -235,7 +235,7 @@ def get_item_text(todo: Todo) -> str:
     return todo.description if todo.subject.endswith(CUT_MARK) else f"{todo.description}{INTRODUCTION_END}{todo.subject}"
 
 
-# What is done
+# Ends of items
 
 
 def judge_plan(plan: Sequence[Todo], work: Work, exists: Exists) -> list[Item]:
@@ -277,7 +277,7 @@ def complete_item(tx: Transaction, tenant_id: int, item: Item, outcome: str) -> 
             todos.end_todo(tx, tenant_id, item.todo.id, "completed", outcome[:TEXT_LIMIT], completed_by=completed_by)
 
 
-# What is next
+# The next item
 
 
 def choose_next(items: Sequence[Item], contexts: Sequence[Sequence[int]], *, in_batches: bool = True) -> list[Item]:

@@ -39,7 +39,7 @@ class TurnRequest(NamedTuple):
     """The parameters of a new turn."""
 
     content: str
-    mode: TurnMode | None = None  # None: that of the turn that it continues, otherwise plan
+    mode: TurnMode | None = None  # by default the mode of the turn that it continues, otherwise plan
     role: str = "index"
     limit: int = Limits().iterations
     attempts: int = Limits().attempts

@@ -154,7 +154,7 @@ def build_verification_tool(get_runner: Callable[[], CheckRunner]) -> Tool:
 
 
 async def verify_todos(runner: CheckRunner, execution: Execution, arguments: VerifyTodos) -> dict[str, Any]:
-    """Verify todos one after the other. What each found is stored before the next, so an interrupted call loses nothing."""
+    """Verify todos one after the other. Each receipt is stored before the next todo, so an interrupted call loses nothing."""
     tenant_id, conversation_id = execution.scope.tenant_id, execution.scope.conversation_id or None
     prover = Prover(runner, execution, VERIFY_TODOS, OPINION_STANDS)
     find = partial(proof.list_checked_todos, tenant_id=tenant_id, limit=arguments.limit, conversation_id=conversation_id)

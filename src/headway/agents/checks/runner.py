@@ -179,7 +179,7 @@ def ask_process(document: str, module: str, canceled: threading.Event, limit_s: 
     return answer
 
 
-# What each kind of check does. A function gets the definition and returns what it found; it raises Invalid if it cannot
+# One function for each kind of check. It gets the definition and returns its finding; it raises Invalid if it cannot
 # tell.
 
 

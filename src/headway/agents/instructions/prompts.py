@@ -234,7 +234,7 @@ def render_open_items_refusal(open_items: list[Todo], *, has_tools: bool = True)
 
 
 def render_focus(request: str, items: Sequence[str], hints: Sequence[str] = ()) -> str:
-    """Render the message that opens a context for a few items. What introduces all of them is said once."""
+    """Render the message that opens a context for a few items. Their common introduction is stated once."""
     context = [escape_frames(request[:REQUEST_LIMIT]), "", "Of this, do now only:"] if request else []
     introduction, texts = split_introduction(items)
     lines = texts if len(texts) == 1 else [f"{number}. {text}" for number, text in enumerate(texts, start=1)]

@@ -47,7 +47,7 @@ class Role(NamedTuple):
     prompt: str = ""
     tier: Tier = "strong"
     on_demand: frozenset[str] = RARELY_NEEDED  # families or single tools whose schemas are not sent with every request
-    steps: int | None = None  # model calls per task; None: the installation's limits, which may be extended
+    steps: int | None = None  # model calls per task. Without a number, the limits of the installation apply, which may be extended
     repository: str = ""  # the git repository that its agents work in: absolute, or relative to the tenant's workspace
     network: bool = False  # whether programs in the sandbox may use the network
 

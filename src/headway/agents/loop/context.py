@@ -283,7 +283,7 @@ def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode, *, has_skil
 
 
 def keep_tools(parameters: ModelRequestParameters, names: frozenset[str] | None) -> ModelRequestParameters:
-    """Return the parameters with only some of their tools; None: with all."""
+    """Return the parameters with only some of their tools, or with all of them for None."""
     if names is None:
         return parameters
     return replace(parameters, function_tools=[tool for tool in parameters.function_tools if tool.name in names])

@@ -238,7 +238,7 @@ def list_tools(step: Step) -> frozenset[str] | None:
 
 
 def choose_tools(step: Step, texts: Sequence[str]) -> frozenset[str] | None:
-    """Choose the tools for a context whose items all change files: the simple ones that their words need. None: all."""
+    """Choose the tools for a context whose items all change files: the simple ones that their words need, or None for all."""
     if not texts or not all(map(changes_file, texts)):
         return None
     text = "\n".join(texts)
@@ -256,7 +256,7 @@ def choose_tools(step: Step, texts: Sequence[str]) -> frozenset[str] | None:
     return frozenset(tool.name for tool in step.context.offer.parameters.function_tools if tool.name not in unneeded)
 
 
-# What a turn does next: ask the model again, turn to the next open items, or end with what is done and what is not.
+# The next move of a turn: ask the model again, turn to the next open items, or end with a list of the done and the open ones.
 
 
 def begin(step: Step) -> None:

@@ -20,7 +20,7 @@ class AskModel(NamedTuple):
     planned: int = 0  # number of items in the plan
     remaining: int = 0
     is_last: bool = False  # the run ends with the answer, which may not call tools
-    tools: frozenset[str] | None = None  # the only ones that are offered; None: all
+    tools: frozenset[str] | None = None  # the only ones that are offered, or None for all
 
 
 class CallTool(NamedTuple):

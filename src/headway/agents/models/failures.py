@@ -29,7 +29,7 @@ from headway.agents.models.connections import AnswerTooSlow, Endpoint, find_caus
 from headway.agents.transcripts import transcript
 from headway.ledger.text import Redactor, to_one_line
 
-# What starts like a key, or stands where a key stands.
+# Texts that start like a key, or stand where a key stands.
 KEY_SHAPE: Final = re.compile(
     r"\b(?:sk|pk|rk|gsk|csk|fw|ghp|gho|ghu|ghs|ghr|github_pat|glpat|hf|hw|nvapi|pplx|r8|tgp|xai)[-_][\w*.+/=-]{6,}"
     r"|\bAIza[\w*-]{6,}|\bAKIA[A-Z0-9]{8,}|\bya29\.[\w-]+|\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"

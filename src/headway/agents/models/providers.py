@@ -132,7 +132,7 @@ def limit_output(max_output_tokens: int, context_tokens: int) -> int:
     return min(max_output_tokens, context_tokens // OUTPUT_SHARE)
 
 
-# What is sent with a request besides its messages and tools: limits, parameters and instructions for the provider's cache.
+# The rest of a request, besides its messages and tools: limits, parameters and instructions for the provider's cache.
 
 
 KEY_LENGTH: Final = 32

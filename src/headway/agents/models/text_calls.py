@@ -149,7 +149,7 @@ def find_elements(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
 
 
 def find_tagged_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
-    """Find calls between tags. What else is between the tags of tools and results was copied or invented, and is left out."""
+    """Find calls between tags. Other text between the tags of tools and results was copied or invented, and is left out."""
     calls: list[Call] = []
     for match in TAG.finditer(text):
         found = parse_calls(match[2], names) or parse_function(match[2].strip(), names)
@@ -436,7 +436,7 @@ class StreamedText:
     def __init__(self, listener: TextListener) -> None:
         self.listener = listener
         self.start = ""  # the first characters
-        self.held: list[str] | None = []  # None: it does not begin like a call, and everything is passed on
+        self.held: list[str] | None = []  # None once it does not begin like a call: everything is passed on
 
     def on_text(self, text: str) -> None:
         if self.held is None:

@@ -170,7 +170,7 @@ def remove(git: Git, worktree: Worktree) -> None:
     shutil.rmtree(removed, ignore_errors=True)
 
 
-# What a run changed in its repository: the files, with the number of lines, and the diff.
+# The changes of a run in its repository: the files, with the number of lines, and the diff.
 
 
 DIFF_LIMIT: Final = 50_000  # characters

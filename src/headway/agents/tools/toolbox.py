@@ -51,7 +51,7 @@ class Tool(NamedTuple):
     description: str
     family: ToolFamily
     arguments: type[Arguments]
-    run: InTransaction | OnThread | OnEventLoop | Waits | None = None  # None: the loop itself handles its calls
+    run: InTransaction | OnThread | OnEventLoop | Waits | None = None  # without a function, the loop itself handles its calls
     timeout_s: float = 60.0
     # Whether calling it twice has the same effect as once. Otherwise it is never repeated while its outcome is unknown.
     idempotent: bool = False

@@ -1,6 +1,6 @@
 """Writs and tool calls that an agent quotes from what it has read. They are text: a file or a web page must not give commands.
 
-What counts as read: the results of tools, the answers of sub-agents, attached files, the workspace's AGENTS.md, todos that a writ
+These count as read: the results of tools, the answers of sub-agents, attached files, the workspace's AGENTS.md, todos that a writ
 listed, a sub-agent's task and its supervisor's messages, which another agent wrote, and the notes that replace older messages of a
 conversation. The request of a turn, messages of people to a running agent, the runtime's own messages and what the agent itself has
 said do not count.

@@ -117,7 +117,8 @@ def has_sign_for(item: str, expression: str) -> bool:
 
 
 def can_derive(item: str, number: str, text: str) -> bool:
-    """Whether a number follows from those of a text as the item, or else its introduction, means it; without words, in any way."""
+    """Whether a number follows from the numbers of a text in the way that the item, or else its introduction, means. If they say
+    nothing, any way will do."""
     if chosen := choose_number(item):
         return number == chosen
     operands = [float(operand) for operand in list_all_numbers(text[:TEXT_LIMIT])]

@@ -265,7 +265,7 @@ def is_python(text: str) -> bool:
     return True
 
 
-# What speaks against a text that an agent writes, or has written, for an item.
+# Doubts about a text that an agent writes, or has written, for an item.
 
 
 SHORT_TEXT: Final = 300  # characters; the words and numbers of longer texts are not compared
@@ -627,7 +627,7 @@ def strip_zeros(number: str) -> str:
     return number.rstrip("0").rstrip(".") if "." in number else number
 
 
-# What the calls of an agent prove about an item.
+# Proof of an item by the calls of an agent.
 
 
 # Words that say nothing about which item a change belongs to.
@@ -665,7 +665,7 @@ COMMON: Final = frozenset(
 
 
 class ItemFinding(NamedTuple):
-    """What is known about an item that changes files."""
+    """The facts about an item that changes files."""
 
     is_done: bool
     reason: str  # for people: what was written, or what is missing

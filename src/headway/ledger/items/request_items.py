@@ -279,7 +279,7 @@ def remove_joint(piece: str) -> str:
     return piece
 
 
-# What an item asks for
+# The kind of an item
 
 
 def strip_lead_in(text: str) -> str:

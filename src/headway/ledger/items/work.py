@@ -34,7 +34,7 @@ class Write(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a run has done so far."""
+    """The work of a run so far."""
 
     written: Mapping[str, str]  # by path: the text that was last written, empty if it is not known
     current: Mapping[str, str]  # by path: the text of the whole file, as far as it is known

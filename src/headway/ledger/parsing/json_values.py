@@ -139,8 +139,8 @@ def split_glob(glob: str) -> tuple[str, str]:
     return "/".join(parts[:count]), "/".join(parts[count:])
 
 
-# What a JSON Schema may contain. A schema that breaks these rules is refused when a check is written, before any value is
-# there.
+# The keywords that a JSON Schema may contain. A schema that breaks these rules is refused when a check is written, before there is
+# a value.
 
 
 # They can fetch documents, multiply the work, or match names with expressions that Python's own engine would have to match.

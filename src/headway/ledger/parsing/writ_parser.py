@@ -261,7 +261,7 @@ class ReadWrits:
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
-        self.sorted_keys: list[str] | None = []  # None: to be sorted again
+        self.sorted_keys: list[str] | None = []  # None when they have to be sorted again
 
     def add(self, text: str) -> None:
         """Add the writs of a text. The work is linear in its length."""

@@ -97,7 +97,7 @@ class Approvals:
         self._transport = transport
 
     async def list(self, *, state: ApprovalState | None = "proposed", limit: int = 50, cursor: str | None = None) -> Page[Approval]:
-        """List approvals, newest first: those that wait for a decision, or those in another state (None: all)."""
+        """List approvals, newest first: the ones that wait for a decision, the ones in another state, or all for None."""
         query = drop_none(state=state, limit=limit, cursor=cursor)
         return decode_page(Approval, await self._transport.send("GET /approvals", query=query), "approvals")
 
@@ -125,7 +125,7 @@ class Questions:
         self._transport = transport
 
     async def list(self, *, state: QuestionState | None = "open", limit: int = 50, cursor: str | None = None) -> Page[Question]:
-        """List questions, newest first: those that wait for an answer, or those in another state (None: all)."""
+        """List questions, newest first: the ones that wait for an answer, the ones in another state, or all for None."""
         query = drop_none(state=state, limit=limit, cursor=cursor)
         return decode_page(Question, await self._transport.send("GET /questions", query=query), "questions")
 

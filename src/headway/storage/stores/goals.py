@@ -51,7 +51,7 @@ def find_with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal,
     return (GOALS.load(row[:-1]), int(row[-1] or 0)) if row else None
 
 
-# What each order sorts by, the highest first; goals with the same value are sorted by their ids.
+# The sort key of each order, the highest first; goals with the same value are sorted by their ids.
 SORT_KEYS: Final[Mapping[GoalSort, str]] = {
     "newest": "id",
     "updated": "updated_at",

@@ -150,7 +150,7 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
 
 class FirstDue(NamedTuple):
     tenant_id: int
-    job_id: str | None  # its first job that is due; None: all its waiting jobs are due later
+    job_id: str | None  # its first job that is due, or None if all its waiting jobs are due later
 
 
 def list_first_due(tx: Transaction, kinds: Collection[str], per_family: int, after: int, limit: int) -> list[FirstDue]:

@@ -82,7 +82,7 @@ CONVERSATION_IS_NEEDED: Final = f"""(
     OR EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = conversations.tenant_id AND runs.conversation_id = conversations.id
         AND runs.turn_id IS NOT NULL AND runs.parent_run_id IS NULL AND (runs.ended_at = 0 OR {RUN_IS_NEEDED})))"""
 
-# What a person deleted is kept only for a fork that repeats recorded results from it.
+# Conversations that a person deleted are kept only for a fork that repeats their recorded results.
 DELETED_IS_NEEDED: Final = f"""EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = conversations.tenant_id
     AND runs.conversation_id = conversations.id AND runs.turn_id IS NOT NULL AND runs.parent_run_id IS NULL
     AND (runs.ended_at = 0 OR {RUN_IS_REPLAYED}))"""
@@ -111,7 +111,7 @@ AUDIT: Final = AgedTable("audit", "seq", "octet_length(old) + octet_length(new)"
 
 
 class DeletedPart(NamedTuple):
-    """What was looked at: up to which key, whether that was all, and the last row that was deleted."""
+    """The extent of one step: up to which key rows were read, whether these were all, and the last row that was deleted."""
 
     last_key: int
     is_done: bool

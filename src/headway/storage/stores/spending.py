@@ -16,11 +16,11 @@ class Pool(NamedTuple):
     """A tenant's budget pool. It keeps running totals, so that no rows have to be summed: the amount spent since `counted_from` and
     the amount reserved by calls in flight."""
 
-    ceiling: int | None = None  # set for this tenant; None: the operator's applies
+    ceiling: int | None = None  # set for this tenant; by default the operator's applies
     spent: int = 0
     reserved: int = 0
     counted_from: int = 0
-    operator_ceiling: int | None = None  # the highest that an administrator may set; None: the installation's default
+    operator_ceiling: int | None = None  # the highest that an administrator may set; by default the installation's
 
 
 class ModelCall(NamedTuple):

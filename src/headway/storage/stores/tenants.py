@@ -1,4 +1,4 @@
-"""Rows of tenants and their tokens, and what each tenant uses of what all share."""
+"""Rows of tenants and their tokens, and the usage of each tenant."""
 
 from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token, TokenFilter
 from headway.storage import logged_transaction
@@ -207,7 +207,7 @@ def has_active_token(tx: Transaction) -> bool:
     return tx.one(f"SELECT 1 FROM tokens WHERE session_of = 0 AND {ACTIVE} LIMIT 1", tx.now) is not None
 
 
-# What a tenant uses. Its stored bytes are counted in the row that numbers its events, which every change updates.
+# The usage of a tenant. Its stored bytes are counted in the row that numbers its events, which every change updates.
 
 
 def get_stored_bytes(tx: Transaction, tenant_id: int) -> int:

@@ -175,7 +175,7 @@ def get_session_id(params: Params) -> str:
 
 
 async def serve_stdio(settings: Settings, tenant_id: int) -> None:
-    """Serve an editor until it closes the input. What other code prints goes to standard error."""
+    """Serve an editor until it closes the input. Output of other code goes to standard error."""
     loop = asyncio.get_running_loop()
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

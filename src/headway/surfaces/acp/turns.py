@@ -111,7 +111,7 @@ class EditorTurn:
     async def send(self, update: dict[str, Any]) -> None:
         await self.connection.notify("session/update", {"sessionId": self.conversation.key, "update": update})
 
-    # What the turn waits for
+    # Requests that the turn waits for
 
     def _ask(self) -> None:
         """Ask about what is new. A question without choices is answered with the next prompt."""

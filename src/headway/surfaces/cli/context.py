@@ -170,7 +170,7 @@ class TenantDatabase:
     def __init__(self, database: DirectDatabase, scope: Scope, *, limited: bool) -> None:
         self.database = database
         self.scope = scope
-        self.conversation_id = scope.conversation_id if limited else None  # None: all lists of the tenant
+        self.conversation_id = scope.conversation_id if limited else None  # None for all lists of the tenant
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
         work = act_as_sender(lambda tx: action(tx, self.scope.tenant_id, *args, **options))

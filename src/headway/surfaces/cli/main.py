@@ -147,7 +147,7 @@ def main() -> None:
     except HeadwayError as error:
         exit_with_message(str(error), get_exit_code(error))
     except OSError as error:
-        # Commands handle errors of the files they use, and click handles broken pipes. What remains is mostly a full disk behind
+        # Commands handle errors of the files they use, and click handles broken pipes. The rest is mostly a full disk behind
         # standard output.
         discard_output()
         exit_with_message(f"Operating system error: {error.strerror or error}.", 1)

@@ -46,7 +46,7 @@ def list_diff_lines(changes: dict[str, Any]) -> list[str]:
     return ["\t".join(map(to_one_line, line.split("\t"))) for line in changes["diff"].split("\n")]
 
 
-# What the terminal says beside an agent's answers: retries, and what a turn used.
+# Lines beside an agent's answers: retries, and the usage of a turn.
 
 
 CONTINUE_COMMAND = "/continue"  # as a message: go on with the open todos of the last turn

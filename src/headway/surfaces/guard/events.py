@@ -35,7 +35,7 @@ RUNNING = ("running", "pending", "in_progress")
 
 
 class ListedItem(NamedTuple):
-    """An item of an assistant's list. None: the event does not say."""
+    """An item of an assistant's list. Fields are None if the event does not say."""
 
     subject: str | None
     status: str | None

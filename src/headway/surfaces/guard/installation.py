@@ -36,7 +36,9 @@ class Hook(NamedTuple):
 
 class GuardedClient(NamedTuple):
     name: str
-    find_file: Callable[[Path | None, Path, Environment], Path]  # by the project (None: the user's own file), and the user's home
+    find_file: Callable[
+        [Path | None, Path, Environment], Path
+    ]  # by the project, or None for the user's own file, and the user's home
     build_hooks: Callable[[str], list[Hook]]  # by the command; empty: the file is a plugin
     advice: str = ""  # what the person has to do
     new_file: str = "{}\n"
@@ -50,7 +52,7 @@ class GuardedClient(NamedTuple):
 class Original(NamedTuple):
     """The text of a client's file around the installation, so that the removal leaves the file byte for byte as it was."""
 
-    before: str | None  # None: there was no file
+    before: str | None  # None if there was no file
     after: str  # what the installation wrote
 
 

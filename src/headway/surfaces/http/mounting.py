@@ -24,7 +24,7 @@ from headway.surfaces.http.routing import HttpRoutes
 async def post_secret(
     call: RequestContext, act: Action[Mapping[str, Any] | None], authenticate: Authenticate, status: int = 201
 ) -> Response:
-    """Run an action whose answer has a `secret`. What is stored for an Idempotency-Key is the answer without it."""
+    """Run an action whose answer has a `secret`. The answer is stored for an Idempotency-Key without it."""
     secrets: list[str] = []
 
     def admit(tx: Transaction, secret_digest: str) -> Token:

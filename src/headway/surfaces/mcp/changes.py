@@ -66,7 +66,7 @@ class ChangeStream(NamedTuple):
 
     feed: Feed
     scope: Scope
-    after: int | None  # the event after which it begins; None: now
+    after: int | None  # the event after which it begins, or None for now
     is_admitted: AdmissionCheck
 
 

@@ -103,7 +103,7 @@ class EarlyAnswers:
     def __init__(self, offer: ToolOffer, ledger: EarlyLedger) -> None:
         self.offer = offer
         self.ledger = ledger
-        self.version: str | None = None  # None: the client has not begun yet
+        self.version: str | None = None  # None until the client has begun
         self.opening: list[Message] = []  # passed on to the server once it is loaded
         self.positions: dict[str, int] = {}  # where in the event log the notifications begin that these requests asked for
 
@@ -229,7 +229,7 @@ class EarlyAnswers:
 
 
 def read_params(message: Message) -> Params | None:
-    """Return the parameters of a request without its metadata. None: only the server can say what is wrong with them."""
+    """Return the parameters of a request without its metadata, or None if only the server can say what is wrong with them."""
     params = message.get("params", {})
     if not isinstance(params, dict):
         return None

@@ -20,7 +20,7 @@ class McpCaller(NamedTuple):
     """An MCP client, as far as its transport knows it."""
 
     tenant_id: int
-    conversation: str | None  # the id or key that it chose; None: ledger tools act on the lists of the whole tenant
+    conversation: str | None  # the id or key that it chose; without one, ledger tools act on the lists of the whole tenant
     turn_id: str | None  # the turn that it chose
     agent_id: str
     own_key: str  # of the conversation that has its plan and its tasks if it chose none
@@ -85,7 +85,7 @@ def create_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> Resol
 
 
 def find_key(caller: McpCaller, tool: Tool | None) -> str | None:
-    """Return the id or key of the conversation for a call. None: the turn names it, or the call needs none."""
+    """Return the id or key of the conversation for a call, or None if the turn names it or the call needs none."""
     if caller.conversation or caller.turn_id or tool is None or tool.family == "ledger":
         return caller.conversation
     return caller.own_key

@@ -41,7 +41,7 @@ class Transport(NamedTuple):
     # Called before work that can take longer than other requests may: checks, and streams of notifications.
     lift_time_limit: Callable[[McpContext], None] = lambda _context: None
     is_admitted: Callable[[McpContext], Awaitable[bool]] = lambda _context: is_always_admitted()
-    # Where in the event log the notifications begin that a request asks for. None: at the end.
+    # Where in the event log the notifications begin that a request asks for, or None for the end.
     find_position: Callable[[McpContext], int | None] = lambda _context: None
     can_push: bool = False  # whether clients of older protocols can get messages outside of a request
 

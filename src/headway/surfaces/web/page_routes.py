@@ -74,8 +74,8 @@ def build_file(name: str, body: bytes) -> StaticFile:
 
 
 async def serve_page(request: Request) -> Response:
-    """Serve the shell of the page, the same for every path. It contains no data, so it needs no session. What is at an address that
-    exists only for another id, the page finds out itself."""
+    """Serve the shell of the page, the same for every path. It contains no data, so it needs no session. Whether
+    the id in an address exists, the page finds out itself."""
     parameters = request.path_params
     exists = all(PATTERNS.get(name, NUMBER).fullmatch(value) for name, value in parameters.items())
     return build_shell_response(request, 200 if exists else 404)

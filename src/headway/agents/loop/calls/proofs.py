@@ -29,7 +29,7 @@ from headway.storage.stores.spending import ModelCall
 
 RUN_CHECKS: Final = "run_checks"  # the name under which people see it, for example in an approval
 FIRST_CHECK_INDEX: Final = (
-    1_000_000  # indexes of effects that run checks, above those of calls and sub-agents; the todo's id is added
+    1_000_000  # indexes of effects that run checks, above all indexes of calls and sub-agents; the todo's id is added
 )
 
 

@@ -149,7 +149,7 @@ STOP_MESSAGE: Final = (
 
 
 def answer_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | Sleep | Stop | None:
-    """Answer a call of a fork from the record, or stop the fork. None: the call may be made."""
+    """Answer a call of a fork from the record, or stop the fork. Returns None if the call may be made."""
     if not step.run.replays or is_own_call(step, tool, arguments):
         return None
     recorded = find_recorded(step, effect)

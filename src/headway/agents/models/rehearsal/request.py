@@ -77,7 +77,7 @@ def take_fitting(values: list[Any], schema: Mapping[str, Any]) -> Any:
     return None
 
 
-# What the rehearsal model sees of a request: the turn's request, its plan as facts, and the tool calls so far.
+# The rehearsal model's view of a request: the turn's request, its plan as facts, and the tool calls so far.
 
 
 PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))

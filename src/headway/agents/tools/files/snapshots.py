@@ -1,6 +1,6 @@
 """Finds out which files of a workspace a program has changed: by comparing the files before and after it ran.
 
-What another agent or a person writes meanwhile looks like the work of the program. Links, pipes and devices are left
+Files that another agent or a person writes meanwhile look like the work of the program. Links, pipes and devices are left
 out, and so are folders that hold what tools have generated or downloaded.
 """
 

@@ -94,7 +94,7 @@ def read_resident_bytes(pid: int) -> int:
 
 
 def read_proportional_bytes(pid: int) -> int:
-    """Return the memory of a process. What it shares with others is divided by their number."""
+    """Return the memory of a process. Memory that it shares with others is divided by their number."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
             lines = file.read().splitlines()

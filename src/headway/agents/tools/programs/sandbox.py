@@ -299,7 +299,7 @@ def build_search_path() -> str:
     return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep)))
 
 
-# What the operator's own commands need to see beside the system: the programs in PATH, and the Python that runs Headway.
+# The operator's own commands need more than the system: the programs in PATH, and the Python that runs Headway.
 
 
 PYTHONS: Final = ("python", "python3")

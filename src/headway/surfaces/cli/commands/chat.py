@@ -286,7 +286,7 @@ class ChatSession:
             await self.follow(interrupted_job, view, lambda: headway.engine.adopt(interrupted_job.id))
 
     def requeue_interrupted(self, tx: Transaction) -> Job | None:
-        """Requeue the running turn of this conversation if its process has died, and return its job. None: nothing to resume."""
+        """Requeue the running turn of this conversation if its process has died. Return its job, or None if there is none."""
         run = turns.find_running(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None

@@ -67,7 +67,7 @@ def install(invocation: Invocation, client: str, *, for_user: bool, print_only: 
 @place_options
 @pass_invocation
 def uninstall(invocation: Invocation, client: str, *, for_user: bool) -> None:
-    """Remove the guard from an assistant. What was recorded stays."""
+    """Remove the guard from an assistant. Its records stay."""
     file = find_guard_file(invocation, client, for_user=for_user)
     was_there = file.uninstall()
     path = text.to_one_line(str(file.path))

@@ -225,7 +225,7 @@ def shorten(value: Any) -> str:
     return line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
 
 
-# What the encoders of both APIs share: the answer to one request, as a stream and as a document.
+# Shared by the encoders of both APIs: the answer to one request, as a stream and as a document.
 
 
 Document = dict[str, Any]

@@ -334,7 +334,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str) -> Document:
 
 
 def find_stored_end(tx: Transaction, tenant_id: int, turn: Turn, result: str) -> AnswerEnd | None:
-    """Return how the answer of a turn ended, or that it waits for a person. None: the turn runs."""
+    """Return how the answer of a turn ended, or that it waits for a person. Returns None while the turn runs."""
     match turn.shown_status:
         case "failed":
             return AnswerEnd("failed", result, TurnFailed().code)

@@ -178,7 +178,7 @@ def answer_wait(
 
 class TypedDecision(NamedTuple):
     approved: bool
-    approval_id: int | None  # None: the message names none
+    approval_id: int | None  # None if the message names none
 
 
 def parse_decision(content: str) -> TypedDecision | None:
