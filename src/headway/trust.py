@@ -24,6 +24,7 @@ HOME = ".headway"
 ENV_FILE = ".env"
 CONTENT = ("tools", "agents", "skills", "tenants", "mcp.json", "policy.toml", "models.toml", "prices.toml")
 ENTRIES_LIMIT = 10_000  # of one folder; links can lead in circles
+ENTRIES_SHOWN = 12  # in a message
 NAME_LIMIT = 200  # bytes of a record's file name
 VARIABLE_LIMIT = 60  # characters of a variable's name in a message
 # A .env of an unrelated program is ignored without a word; one with these variables was probably written for Headway.
@@ -105,8 +106,9 @@ class Inspection(NamedTuple):
         )
 
 
-def summarize(entries: list[str], limit: int = 12) -> str:
-    return ", ".join(entries[:limit]) + (f" and {len(entries) - limit:,} more" if len(entries) > limit else "")
+def summarize(entries: list[str]) -> str:
+    left_out = len(entries) - ENTRIES_SHOWN
+    return ", ".join(entries[:ENTRIES_SHOWN]) + (f" and {left_out:,} more" if left_out > 0 else "")
 
 
 def inspect(folder: str) -> Inspection:

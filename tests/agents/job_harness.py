@@ -1,14 +1,12 @@
 """The job of a turn: its state, and helpers that force states a test cannot wait for."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from headway.actions.engine import dead_letters, run_ends
 from headway.actions.todos import conversations
 from headway.actions.turns import turns
 from headway.ledger.job import Job
-from headway.storage.stores import runs as run_store
 from tests.agents.turn_harness import Talk
 
 LONG_S = "60"  # a delay that no test waits for
@@ -83,7 +81,3 @@ def run_another_turn(talk: Talk, content: str = "Something else.") -> None:
     enqueue(talk, content)
     talk.wait(wait_for_end(talk))
     talk.run, talk.conversation_id = before, conversation_id
-
-
-def read_row(talk: Talk, read: Callable[..., Any] = run_store.find_run) -> Any:
-    return talk.database.read(lambda tx: read(tx, talk.tenant_id, talk.job().id))

@@ -511,7 +511,6 @@ LEAVES = st.none() | st.text(max_size=9) | st.floats() | st.integers()
 JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4))
 RESULT = st.one_of(TEXT, JSON.map(json.dumps))
 TITLES = st.lists(TEXT, max_size=4)
-MODES: st.SearchStrategy[TurnMode] = st.sampled_from(["plan", "queue"])
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

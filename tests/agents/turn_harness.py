@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import pytest
-from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
@@ -210,10 +209,6 @@ class Talk:
         assert self.run is not None
         turn_id = self.run.turn_id or ""
         return self.database.read(lambda tx: todo_store.list_by_turn(tx, self.tenant_id, turn_id))
-
-    def list_sent_messages(self) -> list[ModelMessage]:
-        """Return the transcript messages that are still sent to the model."""
-        return [entry.message for entry in self.entries() if entry.sent]
 
     def entries(self) -> list[transcript.TranscriptEntry]:
         assert self.run is not None

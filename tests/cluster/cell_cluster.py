@@ -42,7 +42,6 @@ ANSWER_S = 1.0  # how long the model takes
 PATIENCE_S = 180
 HTTP_PORT = 8601
 OPEN_MOVES = "SELECT tenant_name, target, state FROM moves WHERE state IN ('fenced', 'departed')"
-TRIGGERS = "SELECT tgname FROM pg_trigger WHERE tgname LIKE 'headway_move_%'"
 
 
 class CellHost:

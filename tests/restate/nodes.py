@@ -1,7 +1,6 @@
 """Restate servers for tests: one node, or three that replicate to each other. The program comes from npm."""
 
 import contextlib
-import json
 import shutil
 import signal
 import socket
@@ -198,17 +197,6 @@ def ask(address: str, path: str) -> int:
         return connection.getresponse().status
     except (OSError, HTTPException):
         return 0
-    finally:
-        connection.close()
-
-
-def list_invocations(admin: str) -> list[dict[str, object]]:
-    """What Restate has not finished."""
-    connection = HTTPConnection(admin, timeout=10)
-    try:
-        body = json.dumps({"query": "SELECT id, status, retry_count FROM sys_invocation WHERE status <> 'completed'"})
-        connection.request("POST", "/query", body, {"content-type": "application/json", "accept": "application/json"})
-        return list(json.loads(connection.getresponse().read())["rows"])
     finally:
         connection.close()
 

@@ -20,7 +20,6 @@ from headway.testing import FixedClock, TenantHarness
 from tests.proofs import Proof
 from tests.tenant_rows import fill_tenant
 
-OPEN_TODOS = "SELECT id FROM todos WHERE completed_at = 0 AND turn_id IS NULL"
 OF_TURN = ("turns", "transcript", "effects", "messages", "attachments", "requests", "steering")
 OF_GOAL = ("goals", "sub_goals", "journal")
 

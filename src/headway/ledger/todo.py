@@ -62,7 +62,7 @@ class Todo(NamedTuple):
     completed_at: int
     checks: str = ""  # JSON: what must hold before it counts as done; empty if nothing
     proof: Proof = "none"
-    completed_by: CompletedBy | None = None  # None if it is not completed, or was before this was recorded
+    completed_by: CompletedBy | None = None  # None if it is not completed, or an import did not say
     priority: int = NORMAL  # its index in PRIORITIES
     due: int = NO_DUE
     labels: str = ""  # see todo_fields.parse_labels

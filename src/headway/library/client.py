@@ -93,14 +93,14 @@ class Client(ABC):
 
     @cached_property
     def approvals(self) -> "Approvals":
-        """The approvals of the inbox, under their older name."""
+        """The approvals of the inbox alone."""
         from headway.library.namespaces.inbox import Approvals  # noqa: PLC0415
 
         return Approvals(self.transport)
 
     @cached_property
     def questions(self) -> "Questions":
-        """The questions of the inbox, under their older name."""
+        """The questions of the inbox alone."""
         from headway.library.namespaces.inbox import Questions  # noqa: PLC0415
 
         return Questions(self.transport)

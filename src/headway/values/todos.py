@@ -36,7 +36,7 @@ class Todo(Value):
         CompletedBy | None,
         Meaning(
             "check: its checks passed, or the assessor accepted it; effect: what was written shows it; agent: an agent said so; "
-            "person: a person did; null: it is not completed, or was before this was recorded"
+            "person: a person did; null: it is not completed, or an import did not say"
         ),
     ] = None
     priority: Priority = "normal"

@@ -91,7 +91,7 @@ class Inbox:
 
 
 class Approvals:
-    """The approvals of the inbox, under their older name."""
+    """The approvals of the inbox alone."""
 
     def __init__(self, transport: RequestTransport) -> None:
         self._transport = transport
@@ -119,7 +119,7 @@ class Approvals:
 
 
 class Questions:
-    """The questions of the inbox, under their older name."""
+    """The questions of the inbox alone."""
 
     def __init__(self, transport: RequestTransport) -> None:
         self._transport = transport
