@@ -1,4 +1,4 @@
-"""The tasks of the set `fresh`. Do not read them while you change Headway: they measure requests that its rules have not seen."""
+"""The tasks of the set `fresh`, written in many wordings by somebody who did not know the rules of Headway."""
 
 from typing import Final
 

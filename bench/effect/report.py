@@ -135,7 +135,7 @@ def merge_sections(page: str, report: str) -> str:
     sections = {get_key(section): section for section in split_sections(page)} | {
         get_key(section): section for section in split_sections(report)
     }
-    return "\n\n".join(sections.values()) + "\n"
+    return "\n\n".join(sections[key] for key in sorted(sections, key=lambda key: "`fresh`" not in key)) + "\n"
 
 
 def split_sections(page: str) -> list[str]:

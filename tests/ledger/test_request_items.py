@@ -47,6 +47,16 @@ from tests.tables import each_row
             ("Put sun in a.txt", "put moon in b.txt"),
         ),
         (
+            "Put only the plural of each word in its file: goose in a.txt and child in b.txt.",
+            "Put only the plural of each word in its file",
+            ("goose in a.txt", "child in b.txt"),
+        ),
+        (
+            "First give Al tofu instead of beef in menu.csv. Then move Bo from seat 8 to seat 9 in menu.csv.",
+            "",
+            ("First give Al tofu instead of beef in menu.csv", "Then move Bo from seat 8 to seat 9 in menu.csv"),
+        ),
+        (
             "I need two files: a.txt with the word red and b.txt with the word blue.",
             "I need two files",
             ("write a.txt with the word red", "write b.txt with the word blue"),

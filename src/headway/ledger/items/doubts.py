@@ -213,7 +213,7 @@ def find_lookup_doubts(item: str, path: str, text: str, work: Work) -> Iterator[
     """Yield why a short text is not from the only line of a source which has the item's own words."""
     sources = [source for source in list_sources(item) if source in work.contents]
     found = text.strip()
-    if len(sources) != 1 or not is_only_target(item, path) or not found or "\n" in found:
+    if len(sources) != 1 or not is_only_target(item, path) or not found or "\n" in found or LINE_OF.search(item):
         return
     own_words = {word for word in list_tokens(strip_introduction(item)) if len(word) > 2} - list_tokens(" ".join(list_paths(item)))
     names = own_words | {path.rpartition("/")[2].partition(".")[0].lower()}
@@ -305,7 +305,7 @@ WANTS_NUMBER: Final = re.compile(
 HOW_MANY: Final = re.compile(r"\bhow (?:many|much)\b|\bthe number of\b|^count\b", re.IGNORECASE)
 COMBINING: Final = (re.compile(r"\b(?:total|sum)\b", re.IGNORECASE), re.compile(r"\b(?:average|mean)\b", re.IGNORECASE))
 CONSTANTS: Final = frozenset(("2", "7", "12", "24", "60", "100", "365", "1000", "3600"))
-EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b", re.IGNORECASE)
+EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b(?! (?:a |an |the )?(?:new )?file\b)", re.IGNORECASE)
 ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\bline\b", re.IGNORECASE)
 AT_END: Final = re.compile(r"\bappend\b|\blast line\b|\bat the end\b", re.IGNORECASE)
 ONE_WORD: Final = re.compile(r"\b(?:one|a single) word\b", re.IGNORECASE)
@@ -422,14 +422,15 @@ def find_unmarked_lines(text: str, words: str) -> set[str]:
 def find_copied(item: str) -> str:
     """Return the file in `copy FILE to …` and in `copy the text of FILE to …`; nothing for a part of a file."""
     words = read_words(item)
-    start = next((n for n, word in enumerate(words) if word.bare == "copy"), len(words))
+    start = next((n for n, word in enumerate(words) if word.bare in ("copy", "duplicate")), len(words))
     after = next((word for word in words[start + 1 :] if word.bare not in COPIED_WORDS), None)
     return after.path if after else ""
 
 
 def find_literal_doubt(item: str, path: str, content: str, literals: list[str], *, is_whole: bool, may_end: bool) -> str:
     """Return what a text lacks of the texts that the item says literally. `may_end`: it is all of the file, and of one item."""
-    is_added = bool(EXTENDING.search(item)) or needs_existing(item, path) or find_setting(item) is not None
+    replaces = needs_existing(item, path) or find_setting(item) is not None or bool(find_replaced_text(item)[0])
+    is_added = replaces or bool(EXTENDING.search(item))
     is_line = bool(ADDED_LINE.search(item))
     if is_whole and len(literals) == 1 and not is_added:
         is_right = strip_quotes(to_one_line(content)) == strip_quotes(to_one_line(literals[0]))

@@ -56,13 +56,14 @@ OPENING_WORDS: Final = to_words(
     "rearrange"
 )
 REPLACING_WORDS: Final = to_words("replace change swap substitute exchange rename correct")
-ADJUSTING_WORDS: Final = to_words("raise lower increase decrease reduce bump switch turn adjust modify amend")
-EDITING_WORDS: Final = REPLACING_WORDS | ADJUSTING_WORDS | to_words("edit correct")  # these need an existing file
+ADJUSTING_WORDS: Final = to_words("raise lower increase decrease reduce bump switch turn adjust modify amend move")
+EDITING_WORDS: Final = REPLACING_WORDS | (ADJUSTING_WORDS - {"move"}) | to_words("edit correct")  # these need an existing file
 SETTING_WORDS: Final = ADJUSTING_WORDS | to_words("set change update")
 BY_WORDS: Final = to_words("by with to into for")
 RECORDING_WORDS: Final = to_words("write save store put note record enter")
 RANGE_WORDS: Final = to_words("every each all any")
 NO_STATE_WORDS: Final = to_words("not pass work run stay remain exist you i we they")  # after `should`: nothing is to be changed
+CALCULATING_WORDS: Final = to_words("calculate compute work count")
 CREATING_WORDS: Final = to_words(
     "create make generate produce draft compose fill list summarise summarize translate convert compute calculate"
 )
@@ -213,11 +214,12 @@ def split_files(text: str) -> RequestItems | None:
     lead = read_words(strip_lead_in(pieces[0]))[:1]
     verb = lead[0].bare if lead and lead[0].bare in CHANGING_WORDS else "write"
     is_asked = verb != "write" or bool(introduction)
+    says_how = verb == "write" and bool(introduction) and has_change(read_words(introduction))  # then it belongs to each item
     if not is_asked or any(len(paths) != 1 for paths in named) or len({paths[0] for paths in named}) < len(named):
         return None
     if not all(map(is_for_file, pieces)) or any(has_change(read_words(piece)) for piece in pieces[1:]):
         return None
-    items = (piece if has_change(read_words(piece)) else f"{verb} {piece}" for piece in pieces)
+    items = (piece if says_how or has_change(read_words(piece)) else f"{verb} {piece}" for piece in pieces)
     return RequestItems(introduction, tuple(item.rstrip(" .") for item in items))
 
 
@@ -225,7 +227,8 @@ def is_for_file(piece: str) -> bool:
     """Whether a clause is `… in FILE` or `FILE with …`."""
     words = read_words(piece)
     is_first = len(words) > 2 and bool(words[0].path) and words[1].bare in ("with", "containing", "saying")
-    return is_first or (len(words) > 2 and bool(words[-1].path) and words[-2].bare in PLACE_WORDS)
+    is_last = len(words) > 2 and bool(words[-1].path) and (words[-2].bare in PLACE_WORDS or piece[words[-1].start] == "(")
+    return is_first or is_last
 
 
 def list_clauses(text: str) -> list[str]:
@@ -307,15 +310,27 @@ def changes_file(text: str) -> bool:
     if words[0].bare == "do" and words[1:2] and words[1].bare in ("you", "i", "we", "they"):
         return False
     is_opened = words[0].bare in OPENING_WORDS or (words[0].bare == "in" and words[2:] and words[2].bare in OPENING_WORDS)
+    bare = [word.bare for word in words]
+    is_opened = is_opened or has_heading(strip_lead_in(text))
+    is_opened = is_opened or (bare[0] == "get" and "right" in bare) or (bare[0] in CALCULATING_WORDS and "for" in bare)
     return has_change(words) or bool(is_opened) or has_wanted_state(words) or bool(find_destinations(words, INTO_WORDS))
 
 
 def has_wanted_state(words: Sequence[Word]) -> bool:
     """Whether the words say how something should be, as `the port in app.ini should be 90` does."""
     return any(
-        (word.bare == "should" and after.bare not in NO_STATE_WORDS) or (word.bare in ("is", "are") and after.bare == "now")
+        (word.bare == "should" and after.bare not in NO_STATE_WORDS)
+        or (word.bare in ("is", "are") and after.bare == "now")
+        or (word.bare == "instead" and after.bare == "of")
+        or (word.bare in ("goes", "go", "belongs") and after.bare in PLACE_WORDS)
         for word, after in pairwise(words)
     )
+
+
+def has_heading(text: str) -> bool:
+    """Whether a text is `FILE: …`."""
+    start, colon, _ = text.partition(":")
+    return bool(colon) and to_path(start.strip()) != ""
 
 
 def has_change(words: Sequence[Word]) -> bool:
@@ -360,6 +375,10 @@ def list_sources(text: str) -> list[str]:
     end = next((n for n, word in enumerate(words[:-1]) if word.bare == "so" and words[n + 1].bare == "that"), len(words))
     main = words[:end]  # what it is for follows, as in `correct a.py so that the tests in b.py pass`
     destinations = find_destinations(main, INTO_WORDS) or find_destinations(main, PLACE_WORDS)
+    if has_heading(text):
+        destinations = {words[0].path}
+    elif not destinations and words and words[0].bare in CALCULATING_WORDS:
+        destinations = find_destinations(main, ("for",))
     if len(destinations) > 1 and words[0].bare in RECORDING_WORDS and not any(word.bare == "and" for word in main):
         destinations = {path for path in list_paths(text) if path in destinations and path not in list_paths(text)[:-1]}
     if end < len(words) and not destinations:
@@ -431,7 +450,11 @@ def strip_place(text: str) -> list[str]:
     """Return a text without its first `in FILE`: the words before it, then these with the words after it."""
     words = read_words(text)
     for n, word in enumerate(words[:-1]):
-        end = next((later for later in range(n + 1, len(words)) if words[later].bare not in FILLERS), n) if word.bare == "in" else n
+        end = (
+            next((later for later in range(n + 1, len(words)) if words[later].bare not in FILLERS), n)
+            if word.bare in ("in", "of")
+            else n
+        )
         if end > n and words[end].path:
             before, after = text[: word.start].strip(), text[words[end].end :].lstrip(" ,")
             return [before, f"{before} {after}"] if before else [after]
@@ -449,6 +472,10 @@ def find_replaced_text(text: str) -> tuple[str, str]:
 
 def parse_replacement(text: str) -> tuple[str, str]:
     words = read_words(text)
+    if instead := next((n for n in range(1, len(words) - 2) if words[n].bare == "instead" and words[n + 1].bare == "of"), 0):
+        old = text[words[instead + 2].start :]
+        first = max(instead - len(old.split()), 0)
+        return strip_marks(old), strip_marks(text[words[first].start : words[instead - 1].end])
     verbs = REPLACING_WORDS | ADJUSTING_WORDS
     start = next((n for n, word in enumerate(words) if word.bare in verbs), len(words))
     origin = next((n for n in range(start + 1, len(words)) if words[n].bare == "from"), start)
@@ -457,6 +484,8 @@ def parse_replacement(text: str) -> tuple[str, str]:
         return "", ""
     first = next(n for n in range(origin + 1, by + 1) if words[n].bare not in ("the", *LITERAL_MARKS) or n == by)
     old, new = text[words[first].start : words[by - 1].end], strip_marks(text[words[by + 1].start :])
+    if words[first - 1].bare == "the":
+        new = new.removeprefix("the ")
     if words[first].bare in RANGE_WORDS:
         return "", ""
     is_described = words[start].bare in ("change", "correct") and origin == start and words[first - 1].bare == "the"
@@ -519,7 +548,8 @@ def find_marked_text(text: str, words: Sequence[Word]) -> str:
         if word.bare not in LITERAL_MARKS or following.bare in DESCRIBING_WORDS or is_aside:
             continue
         if is_last and n > 1 and words[n - 1].bare == "the" and words[n - 2].bare == "with":
-            return strip_quotes(text[following.start :])
+            said, _, _ = text[following.start :].partition(" in it")
+            return strip_quotes(said)
         for end in range(n + 2, min(n + LITERAL_WORDS, len(words) - 1)):
             if words[end].bare in ("to", "into", "in") and words[end + 1].path:
                 return strip_quotes(text[following.start : words[end - 1].end])  # its full stop belongs to it
