@@ -20,10 +20,10 @@ run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
-	$(BIN)/pytest -q -n $(WORKERS) --costs -m "not torture and not compatibility"
+	$(BIN)/pytest -q -n $(WORKERS) --warm-workers --costs -m "not torture and not compatibility"
 
 test-fast: $(VENV)/.installed-dev  ## the inner loop: the rules, SQL on SQLite, turns, commands about todos
-	$(BIN)/pytest -q -n $(CORES) --fast -m "not torture and not compatibility"
+	$(BIN)/pytest -q -n $(CORES) --warm-workers --fast -m "not torture and not compatibility"
 
 torture: $(VENV)/.installed-dev chromium bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "(torture or proof or property) and not compatibility" -o faulthandler_timeout=0

@@ -5,7 +5,7 @@ streams of this process, passes signals on, and exits as the program does. It im
     python -IS warm_client.py SOCKET -c CODE ARGUMENT…
     python -IS warm_client.py SOCKET SCRIPT ARGUMENT…
 
--P before that leaves the folder out of the module search path.
+-P before that leaves the folder out of the module search path; -u, with which xdist starts its workers, changes nothing.
 """
 
 import json
@@ -18,7 +18,7 @@ import sys
 def main() -> None:
     address, *command = sys.argv[1:]
     safe_path = command[0] == "-P"
-    command = command[safe_path:]
+    command = command[safe_path or command[0] == "-u" :]
     program, arguments = (command[:2], command[2:]) if command[0] in ("-m", "-c") else (command[:1], command[1:])
     request = {"program": program, "arguments": arguments, "folder": os.getcwd(), "env": dict(os.environ), "terminal": False}
     request["safe_path"] = safe_path

@@ -1,6 +1,9 @@
 """Runs `headway …` and other Python programs in processes that start at once: each is forked from one that has loaded every module.
 
 Everything else is as with `python -m headway …`: arguments, environment, folder, streams, a terminal, signals and the exit code.
+
+With `pytest --warm-workers`, the workers of xdist are such processes, and each begins by forking a fork server of its own. The
+modules are then loaded once in a run, not once in each worker and once in each fork server.
 """
 
 import atexit
@@ -11,6 +14,7 @@ import os
 import runpy
 import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,15 +23,17 @@ import tempfile
 import termios
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 PATIENCE_S = 60
+WORKER = "WARM_START_WORKER"  # is set for a program that begins by forking a fork server of its own,
+SERVER = "WARM_START_SERVER"  # and this then names that server
 CLIENT = Path(__file__).with_name("warm_client.py")
 # Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Modules of all commands are loaded as well.
 MODULES = (
@@ -199,20 +205,11 @@ class Pipes:
 class ForkServer:
     """The parent's handle on the process that has loaded every module."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: socket.socket, address: str, wait: Callable[[], object]) -> None:
         self.lock = threading.Lock()
-        self.channel, child_end = socket.socketpair()
-        self.folder = tempfile.TemporaryDirectory(prefix="hw-fork-")
-        self.address = f"{self.folder.name}/socket"  # of clients that are no children of this process
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(self.address)
-        listener.listen(64)
-        passed = [child_end.fileno(), listener.fileno()]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        command = [sys.executable, "-P", __file__, *map(str, passed)]
-        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=passed, start_new_session=True)
-        child_end.close()
-        listener.close()
+        self.channel = channel
+        self.address = address  # of clients that are no children of this process
+        self.wait = wait
         atexit.register(self.close)
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
@@ -225,16 +222,37 @@ class ForkServer:
 
     def close(self) -> None:
         self.channel.close()
-        self.process.wait(PATIENCE_S)
-        self.folder.cleanup()
+        self.wait()
+        shutil.rmtree(os.path.dirname(self.address))
 
 
 START_LOCK = threading.Lock()
+FORKED_SERVER = os.environ.pop(SERVER, "")  # here, before this process starts another
 
 
 @cache
 def start_fork_server() -> ForkServer:
-    return ForkServer()
+    if FORKED_SERVER:
+        pid, descriptor, address = FORKED_SERVER.split(maxsplit=2)
+        return ForkServer(socket.socket(fileno=int(descriptor)), address, partial(os.waitpid, int(pid), 0))
+    channel, child_end, listener, address = open_channels()
+    passed = [child_end.fileno(), listener.fileno()]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    command = [sys.executable, "-P", __file__, *map(str, passed)]
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=passed, start_new_session=True)
+    child_end.close()
+    listener.close()
+    return ForkServer(channel, address, partial(process.wait, PATIENCE_S))
+
+
+def open_channels() -> tuple[socket.socket, socket.socket, socket.socket, str]:
+    """Return both ends of the channel to a fork server, and its listener with the address."""
+    channel, child_end = socket.socketpair()
+    address = os.path.join(tempfile.mkdtemp(prefix="hw-fork-"), "socket")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(64)
+    return channel, child_end, listener, address
 
 
 def get_fork_server() -> ForkServer:
@@ -261,14 +279,17 @@ def main() -> None:
     for module in (*MODULES, *list_command_modules()):
         import_module(module)
     prepare_first_turn()
-    assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()
+    serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:]))
+
+
+def serve(channel: socket.socket, listener: socket.socket) -> None:
+    assert threading.active_count() == 1, "a process with threads cannot be forked"
     wakeup_reader, wakeup_writer = socket.socketpair()
     wakeup_writer.setblocking(False)
     signal.set_wakeup_fd(wakeup_writer.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    channel, listener = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     reports: dict[int, int] = {}
     clients: dict[int, int] = {}
     try:
@@ -348,8 +369,11 @@ def fork_child(channel: socket.socket, reports: dict[int, int], *report: int) ->
 
 def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     code = 1
+    is_worker = WORKER in request["env"]
     try:
         enter_environment(request, descriptors)
+        if is_worker:
+            fork_server()
         run_program(*request["program"])
         code = 0
     except SystemExit as end:
@@ -359,9 +383,31 @@ def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     except BaseException:  # noqa: BLE001  no exception may reach the parent's code
         traceback.print_exc()
     finally:
+        if is_worker:  # its fixtures and plugins remove their folders at its exit
+            atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def fork_server() -> None:
+    """Fork a fork server for this process, which has no threads yet, and name it in the environment."""
+    del os.environ[WORKER]
+    channel, child_end, listener, address = open_channels()
+    pid = os.fork()
+    if pid:
+        os.environ[SERVER] = f"{pid} {channel.detach()} {address}"
+        child_end.close()
+        listener.close()
+        return
+    channel.close()
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    serve(child_end, listener)
+    os._exit(0)
 
 
 def run_program(*program: str) -> None:
