@@ -34,6 +34,7 @@ from typing import IO, Any
 PATIENCE_S = 60
 WORKER = "WARM_START_WORKER"  # is set for a program that begins by forking a fork server of its own,
 SERVER = "WARM_START_SERVER"  # and this then names that server
+FOR_WORKERS = "WARM_START_FOR_WORKERS"  # is set for a fork server whose children are tests
 CLIENT = Path(__file__).with_name("warm_client.py")
 # Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Modules of all commands are loaded as well.
 MODULES = (
@@ -279,6 +280,8 @@ def main() -> None:
     for module in (*MODULES, *list_command_modules()):
         import_module(module)
     prepare_first_turn()
+    if os.environ.pop(FOR_WORKERS, None):
+        prepare_tests()
     gc.collect()
     gc.freeze()
     serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:]))
@@ -329,6 +332,14 @@ def prepare_first_turn() -> None:
         get_pattern()
     os.environ["OPENAI_API_KEY"] = "none"  # no child inherits it
     _ = import_module("headway.agents.models.providers").build_model("openai-chat:any").profile
+
+
+def prepare_tests() -> None:
+    """Load and build what each worker needs sooner or later: the driver of the browser, and the schemas of all events."""
+    import_module("playwright.sync_api")
+    sys.path.append(str(Path(__file__).parents[1]))
+    import_module("tests.event_log").build_validators()
+    sys.path.pop()
 
 
 def report_ended(reports: dict[int, int], clients: dict[int, int]) -> None:
