@@ -49,6 +49,8 @@ class GeneratedFilesHook(BuildHookInterface[BuilderConfig]):
         refresh(Path(self.root))
         if version == "editable":
             return
+        # Not `artifacts` in pyproject.toml: hatchling would compile those patterns twice for every file of the tree
+        build_data["artifacts"] += [f"{BLOCKING}/*.py", f"{CATALOGUE}"]
         if self.target_name == "wheel":
             build_data["force_include"] |= self.write_types()
         if not (commit := describe_commit(self.root)):
