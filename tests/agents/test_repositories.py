@@ -2,8 +2,10 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -297,6 +299,27 @@ def test_nothing_is_deleted_through_a_link_in_place_of_a_folder_of_git(tmp_path:
         with pytest.raises((Invalid, NotADirectoryError)):
             change()
     assert sorted(os.listdir(victim)) == ["gitdir", "index.lock"]
+
+
+def test_a_repository_is_found_while_git_removes_folders_in_it(tmp_path: Path) -> None:
+    """As when the work of one agent is cleaned up, and another agent begins: this look does not wait for the repository's lock."""
+    records = make_repository(tmp_path / "app") / ".git" / "worktrees"
+    found, is_done = find_repository(str(tmp_path), "app"), Event()
+
+    def work_and_clean_up() -> None:
+        while not is_done.is_set():
+            for number in range(50):
+                (records / f"agent-{number}" / "logs").mkdir(parents=True)
+            shutil.rmtree(records)
+
+    with ThreadPoolExecutor(1) as executor:
+        others = executor.submit(work_and_clean_up)
+        try:
+            for _ in range(300):
+                assert find_repository(str(tmp_path), "app") == found
+        finally:
+            is_done.set()
+        others.result()
 
 
 def test_a_pipe_in_place_of_a_file_of_git_keeps_nothing_waiting(tmp_path: Path) -> None:

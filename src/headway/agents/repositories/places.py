@@ -185,13 +185,19 @@ def check_contained(repository: RepositoryFolders) -> None:
         raise Invalid(BARE if is_bare else "The repository's .git leads elsewhere. In a workspace it must be a folder.")
     folders = [repository.git_dir]
     while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                name = os.path.relpath(entry.path, repository.git_dir)
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                elif entry.is_symlink() or name in OUTWARD_FILES or leads_outside(name, entry.path):
-                    raise Invalid(f"The repository's {text.to_one_line(name)} leads elsewhere, which a workspace does not allow.")
+        for entry in list_entries(folders.pop()):
+            name = os.path.relpath(entry.path, repository.git_dir)
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            elif entry.is_symlink() or name in OUTWARD_FILES or leads_outside(name, entry.path):
+                raise Invalid(f"The repository's {text.to_one_line(name)} leads elsewhere, which a workspace does not allow.")
+
+
+def list_entries(folder: str) -> list[os.DirEntry[str]]:
+    """List a folder. It is empty if git has just removed it, at work for another agent that holds the repository's lock."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
 def leads_outside(name: str, path: str) -> bool:
