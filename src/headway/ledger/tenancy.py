@@ -67,7 +67,8 @@ class Token(NamedTuple):
     @property
     def scope(self) -> TokenScope:
         """The scope that includes all others of the token."""
-        return max((scope for scope in TOKEN_SCOPES if scope in self.scopes.split(",")), key=TOKEN_SCOPES.index)
+        scopes = self.scopes.split(",")
+        return next(scope for scope in reversed(TOKEN_SCOPES) if scope in scopes)
 
     @property
     def can_write(self) -> bool:

@@ -77,6 +77,8 @@ def build_loader(value_class: type[ValueT], decoders: Conversions, *, is_complet
         return load if decoders else create
     ((only, decode),) = decoders
     after = only + 1
+    if after == len(value_class._fields):
+        return lambda row: create((*row[:only], decode(row[only])))
     return lambda row: create((*row[:only], decode(row[only]), *row[after:]))
 
 

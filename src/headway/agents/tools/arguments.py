@@ -22,6 +22,7 @@ from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.parsing.todo_fields import (
     FIELDS,
+    FILTERS,
     LABEL_LIMIT,
     LABEL_PATTERN,
     LABELS_LIMIT,
@@ -89,7 +90,8 @@ class TodoFieldFilters(BaseModel):
 
     def choose(self, selection: Selection, now: int) -> Selection:
         """Narrow a selection."""
-        return selection._replace(fields=parse_filters(dict(self), now))
+        given = {option.name: getattr(self, option.name) for option in FILTERS}
+        return selection._replace(fields=parse_filters(given, now))
 
 
 class ViewFieldFilters(BaseModel):

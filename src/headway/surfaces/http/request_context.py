@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -155,7 +155,7 @@ class RequestContext:
 
     async def query(self, shape: type[QueryT]) -> QueryT:
         try:
-            return shape.parse(self.request.query_params.multi_items())
+            return shape.parse(parse_qsl(self.request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
         except ValidationError as error:
             await self.refuse(to_validation_problem(error))
             raise
