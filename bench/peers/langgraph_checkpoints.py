@@ -59,18 +59,20 @@ def puts(path: str, sub_goals: int, steps: int, writes: bool) -> float:
     return steps / took
 
 
-def async_puts(path: str, sub_goals: int, steps: int, callers: int) -> float:
-    return RUNNER.run(_async_puts(path, sub_goals, steps, callers))
+def async_puts(path: str, sub_goals: int, steps: int, callers: int, writes: bool) -> float:
+    return RUNNER.run(_async_puts(path, sub_goals, steps, callers, writes))
 
 
-async def _async_puts(path: str, sub_goals: int, steps: int, callers: int) -> float:
+async def _async_puts(path: str, sub_goals: int, steps: int, callers: int, writes: bool) -> float:
     async with aiosqlite.connect(path) as connection:
         saver = AsyncSqliteSaver(connection)
         await saver.setup()
 
         async def caller(ready: list[tuple[Any, Any, Any]]) -> None:
             for config, checkpoint, metadata in ready:
-                await saver.aput(config, checkpoint, metadata, {"sub_goals": metadata["step"] + 2})
+                saved = await saver.aput(config, checkpoint, metadata, {"sub_goals": metadata["step"] + 2})
+                if writes:
+                    await saver.aput_writes(saved, [("sub_goals", checkpoint["channel_values"]["sub_goals"])], "task")
 
         ready = [list(checkpoints(sub_goals, steps // callers)) for _ in range(callers)]
         start = time.perf_counter()
