@@ -13,6 +13,7 @@ from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.parsing.todo_fields import FIELDS, FILTERS, parse_words
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, parse_status
+from headway.surfaces.cli.context import option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -115,21 +116,21 @@ DOLLARS = Dollars()
 def limit_option(command: F) -> F:
     """Add `--limit`, for commands that list rows."""
     number = click.IntRange(1, 500)
-    option = click.option(
+    limit = option(
         "--limit", default=DEFAULT_PAGE_SIZE, show_default=True, metavar="N", type=number, help="List at most this many."
     )
-    return option(command)
+    return limit(command)
 
 
 def fork_options(command: F) -> F:
     """Add the options that forks of turns and of conversations share."""
     options = (
-        click.option("--model", default="", metavar="NAME", help="Ask this model, such as provider:name."),
-        click.option("--role", default="", metavar="NAME", help="Continue in this role."),
-        click.option("--live", is_flag=True, help="Make calls that have no recorded result."),
+        option("--model", default="", metavar="NAME", help="Ask this model, such as provider:name."),
+        option("--role", default="", metavar="NAME", help="Continue in this role."),
+        option("--live", is_flag=True, help="Make calls that have no recorded result."),
     )
-    for option in reversed(options):
-        command = option(command)
+    for add_option in reversed(options):
+        command = add_option(command)
     return command
 
 
@@ -142,25 +143,25 @@ NAMES = ("check_commands", "check_files", "check_json", "in_workspace")
 def check_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for checks. `read_checks` turns their values into definitions."""
     options = (
-        click.option(
+        option(
             "--check-command",
             "check_commands",
             multiple=True,
             metavar="CMD",
             help="Require that this shell command succeeds in this folder (repeatable).",
         ),
-        click.option(
+        option(
             "--check-file",
             "check_files",
             multiple=True,
             metavar="PATH[~TEXT]",
             help="Require that this file exists in this folder and contains TEXT (repeatable).",
         ),
-        click.option("--check", "check_json", multiple=True, metavar="JSON", help="Require a check of any kind (repeatable)."),
-        click.option("--workspace", "in_workspace", is_flag=True, help="Check the tenant's workspace instead of this folder."),
+        option("--check", "check_json", multiple=True, metavar="JSON", help="Require a check of any kind (repeatable)."),
+        option("--workspace", "in_workspace", is_flag=True, help="Check the tenant's workspace instead of this folder."),
     )
-    for option in reversed(options):
-        command = option(command)
+    for add_option in reversed(options):
+        command = add_option(command)
     return command
 
 
@@ -201,7 +202,7 @@ def field_options(command: Command) -> Command:
     for field in reversed(FIELDS):
         more = " (repeatable)" if field.is_list else ""
         text = f"{field.meaning}{more}."
-        command = click.option(f"--{field.word}", multiple=field.is_list, metavar=field.metavar, help=text)(command)
+        command = option(f"--{field.word}", multiple=field.is_list, metavar=field.metavar, help=text)(command)
     return command
 
 
@@ -216,6 +217,6 @@ def field_filters(command: Command) -> Command:
     """Add the options of a command that lists todos. `parse_filters` reads them."""
     for filter in reversed(FILTERS):
         name = f"--{filter.name.replace('_', '-')}"
-        flag = click.option(name, multiple=filter.is_list, metavar=filter.metavar, help=filter.meaning)
-        command = (flag if filter.metavar else click.option(name, is_flag=True, help=filter.meaning))(command)
+        flag = option(name, multiple=filter.is_list, metavar=filter.metavar, help=filter.meaning)
+        command = (flag if filter.metavar else option(name, is_flag=True, help=filter.meaning))(command)
     return command

@@ -183,6 +183,17 @@ class TenantDatabase:
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
+class Option(click.Option):
+    """An option whose help is one line. Click would load `inspect` to remove the indentation of several."""
+
+    def __init__(self, *args: Any, help: str, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.help = help
+
+
+option = partial(click.option, cls=Option)
+
+
 def store_flag(context: click.Context, parameter: click.Parameter, value: object) -> None:
     """Store a shared flag in the Invocation, so that it works before or after the subcommand."""
     if value is not None and value is not False and parameter.name:
@@ -217,7 +228,7 @@ INSTALLATION_WIDE = UnusedFlags(("tenant", "conversation"), "applies to the whol
 
 def build_shared_flags() -> list[click.Parameter]:
     def flag(*names: str, **options: Any) -> click.Option:
-        return click.Option(names, expose_value=False, callback=store_flag, **options)
+        return Option(names, expose_value=False, callback=store_flag, **options)
 
     return [
         flag("--json", "as_json", is_flag=True, help="Print one JSON document to standard output."),
@@ -225,7 +236,7 @@ def build_shared_flags() -> list[click.Parameter]:
         flag("--conversation", metavar="ID|KEY", help="The conversation to use (default: none)."),
         flag("--home", metavar="DIR", help="Where Headway keeps its files (default: .headway)."),
         flag("--database-url", metavar="URL", help="The database: sqlite:///PATH or postgresql://…"),
-        click.Option(
+        Option(
             ["-h", "--help"],
             is_flag=True,
             is_eager=True,

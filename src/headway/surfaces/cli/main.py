@@ -12,7 +12,7 @@ from click.exceptions import NoArgsIsHelpError
 from headway import __version__
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError
-from headway.surfaces.cli.context import get_exit_code
+from headway.surfaces.cli.context import get_exit_code, option
 from headway.surfaces.cli.lazy_group import LazyCommand, LazyGroup
 
 SECTIONS = {
@@ -122,9 +122,7 @@ def find_commit() -> str:
     examples=EXAMPLES,
     epilog="`headway COMMAND --help` explains a command.",
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version and exit."
-)
+@option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version and exit.")
 def headway() -> None:
     """A durable task list for LLM agents, and a runtime that works through it."""
 

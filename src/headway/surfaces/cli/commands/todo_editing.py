@@ -23,17 +23,18 @@ from headway.surfaces.cli.context import (
     Command,
     Invocation,
     act_as_sender,
+    option,
     pass_invocation,
     read_standard_input,
 )
 
-outcome_flag = click.option("--outcome", metavar="TEXT", help="What the result was.")
+outcome_flag = option("--outcome", metavar="TEXT", help="What the result was.")
 
 
 def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for todos that an agent has claimed."""
-    command = click.option("--force", is_flag=True, help="Override another agent's lease.")(command)
-    return click.option("--lease-token", metavar="TOKEN", help="The lease token that `claim` printed.")(command)
+    command = option("--force", is_flag=True, help="Override another agent's lease.")(command)
+    return option("--lease-token", metavar="TOKEN", help="The lease token that `claim` printed.")(command)
 
 
 def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
@@ -43,12 +44,12 @@ def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
 
 @click.command(cls=Command)
 @click.argument("todo_id", metavar="ID", type=TODO_ID)
-@click.option("--subject", metavar="TEXT", help="The new subject.")
-@click.option("--description", "-d", metavar="TEXT", help="The new details; - reads them from standard input.")
-@click.option("--criteria", "completion_criteria", metavar="TEXT", help="What must be true when it is done.")
-@click.option("--agent-type", metavar="NAME", help='The type of agent it is meant for; "" clears it.')
-@click.option("--position", type=int, metavar="N", help="Position in the list; later todos move down.")
-@click.option(
+@option("--subject", metavar="TEXT", help="The new subject.")
+@option("--description", "-d", metavar="TEXT", help="The new details; - reads them from standard input.")
+@option("--criteria", "completion_criteria", metavar="TEXT", help="What must be true when it is done.")
+@option("--agent-type", metavar="NAME", help='The type of agent it is meant for; "" clears it.')
+@option("--position", type=int, metavar="N", help="Position in the list; later todos move down.")
+@option(
     "--after",
     "depends_on",
     multiple=True,
@@ -59,7 +60,7 @@ def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
 @outcome_flag
 @field_options
 @check_options
-@click.option("--no-checks", is_flag=True, help="Remove all checks.")
+@option("--no-checks", is_flag=True, help="Remove all checks.")
 @lease_flags
 @pass_invocation
 def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_checks: bool, force: bool, **fields: Any) -> None:
@@ -96,16 +97,16 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_check
 
 @click.command(cls=Command)
 @click.argument("subject", nargs=-1, required=True)
-@click.option("--description", "-d", default="", metavar="TEXT", help="Details; - reads them from standard input.")
-@click.option(
+@option("--description", "-d", default="", metavar="TEXT", help="Details; - reads them from standard input.")
+@option(
     "--criteria", default="", metavar="TEXT", help="What must be true when it is done: text for the agent, which nothing checks."
 )
-@click.option("--agent", default="index", metavar="NAME", help="The agent that adds it.")
-@click.option("--agent-type", metavar="NAME", help="The type of agent it is meant for.")
-@click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for this todo (repeatable).")
-@click.option("--status", default="pending", show_default=True, type=STATUS, metavar="STATUS", help="The status at the beginning.")
-@click.option("--position", type=int, metavar="N", help="Position in the list (default: last).")
-@click.option("--turn", metavar="UUID", help="Add it to this turn's plan.")
+@option("--agent", default="index", metavar="NAME", help="The agent that adds it.")
+@option("--agent-type", metavar="NAME", help="The type of agent it is meant for.")
+@option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for this todo (repeatable).")
+@option("--status", default="pending", show_default=True, type=STATUS, metavar="STATUS", help="The status at the beginning.")
+@option("--position", type=int, metavar="N", help="Position in the list (default: last).")
+@option("--turn", metavar="UUID", help="Add it to this turn's plan.")
 @field_options
 @check_options
 @pass_invocation

@@ -11,18 +11,16 @@ from headway.ledger.scope import Selection
 from headway.ledger.todo import OPEN_STATUSES, Status
 from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import STATUS, field_filters
-from headway.surfaces.cli.context import Command, Invocation, pass_invocation
+from headway.surfaces.cli.context import Command, Invocation, option, pass_invocation
 
 
 @click.command("list", cls=Command)
-@click.option("--all", "everything", is_flag=True, help="Include ended todos.")
-@click.option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only this status (repeatable).")
-@click.option("--turn", metavar="UUID", help="Only this turn's plan.")
-@click.option("--agent", metavar="NAME", help="Only todos of this agent.")
+@option("--all", "everything", is_flag=True, help="Include ended todos.")
+@option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only this status (repeatable).")
+@option("--turn", metavar="UUID", help="Only this turn's plan.")
+@option("--agent", metavar="NAME", help="Only todos of this agent.")
 @field_filters
-@click.option(
-    "--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 1_000_000), help="List at most this many."
-)
+@option("--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 1_000_000), help="List at most this many.")
 @pass_invocation
 def list_todos(
     invocation: Invocation,
@@ -49,7 +47,7 @@ def list_todos(
 
 
 @click.command(cls=Command)
-@click.option("--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 500), help="List at most this many.")
+@option("--limit", default=50, show_default=True, metavar="N", type=click.IntRange(1, 500), help="List at most this many.")
 @pass_invocation
 def ready(invocation: Invocation, limit: int) -> None:
     """List todos that can start now: pending, with all dependencies ended."""

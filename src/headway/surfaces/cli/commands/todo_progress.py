@@ -19,6 +19,7 @@ from headway.surfaces.cli.context import (
     Invocation,
     TenantDatabase,
     act_as_sender,
+    option,
     pass_invocation,
     require_confirmation,
 )
@@ -29,7 +30,7 @@ VERIFY_LIMIT = 10_000  # todos at once
 ids_argument = click.argument("ids", nargs=-1, required=True, type=TODO_ID, metavar="ID…")
 
 
-yes_flag = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+yes_flag = option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.command(cls=Command)
@@ -60,7 +61,7 @@ def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @click.command("done", cls=Command)
 @ids_argument
 @outcome_flag
-@click.option("--override", "reason", metavar="REASON", help="Complete them without their checks. The reason is kept.")
+@option("--override", "reason", metavar="REASON", help="Complete them without their checks. The reason is kept.")
 @yes_flag
 @lease_flags
 @pass_invocation
@@ -87,7 +88,7 @@ def complete(
 
 @click.command(cls=Command)
 @click.argument("ids", nargs=-1, type=TODO_ID, metavar="[ID…]")
-@click.option("--all", "include_open", is_flag=True, help="Without ids: include todos that are not completed.")
+@option("--all", "include_open", is_flag=True, help="Without ids: include todos that are not completed.")
 @yes_flag
 @pass_invocation
 def verify(call: Invocation, /, ids: tuple[int, ...], *, include_open: bool, yes: bool) -> None:
@@ -147,8 +148,8 @@ def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) ->
 
 
 @click.command(cls=Command)
-@click.option("--agent", required=True, metavar="NAME", help="The agent that claims it.")
-@click.option(
+@option("--agent", required=True, metavar="NAME", help="The agent that claims it.")
+@option(
     "--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts, unless it is extended."
 )
 @pass_invocation
@@ -163,8 +164,8 @@ def claim(invocation: Invocation, agent: str, lease_s: float) -> None:
 
 @click.command(cls=Command)
 @click.argument("todo_id", metavar="ID", type=TODO_ID)
-@click.option("--lease-token", required=True, metavar="TOKEN", help="The lease token that `claim` printed.")
-@click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts from now.")
+@option("--lease-token", required=True, metavar="TOKEN", help="The lease token that `claim` printed.")
+@option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts from now.")
 @pass_invocation
 def heartbeat(invocation: Invocation, todo_id: int, lease_token: str, lease_s: float) -> None:
     """Extend the lease on a claimed todo."""
