@@ -7,7 +7,6 @@ import pytest
 
 from headway.actions.engine import dead_letters
 from headway.actions.runs import jobs
-from headway.actions.turns import views
 from headway.ledger.job import Job
 from tests.agents.job_harness import LONG_S, make_due, wait_for_end, wait_for_state
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_states
@@ -62,7 +61,7 @@ def count_attempts(home: Path, name: str) -> int:
 
 
 def list_dead_calls(talk: Talk) -> list[Job]:
-    return talk.database.read(lambda tx: views.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
+    return talk.database.read(lambda tx: jobs.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
 
 
 def look_call(failures: int) -> Call:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions.turns import views
+from headway.actions.runs import jobs
 from tests.autonomy.goal_harness import (
     Gate,
     Part,
@@ -185,5 +185,5 @@ def test_a_repeatable_call_of_inline_work_is_retried(
     with open_pursuit(database_url, tmp_path, by_part({"dig": looking}, plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
         assert len((tmp_path / "tools" / "calls.txt").read_text().split()) == attempts
-        letters = pursuit.database.read(lambda tx: views.list_jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
+        letters = pursuit.database.read(lambda tx: jobs.list_jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
         assert len(letters) == dead

@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from headway.actions.todos import conversations, finding, todo_lists, todos
-from headway.actions.turns import views
 from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, UnsafeText
 from headway.ledger.scope import Selection
 from headway.ledger.text import NAME_LIMIT
@@ -102,15 +101,15 @@ def test_a_bad_key_opens_nothing(desk: TenantHarness, key: str, error: type[Inva
 
 def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: TenantHarness) -> None:
     newest_first = [desk.conversation() for _ in range(5)][::-1]
-    first_page = desk.read(views.list_conversations, 3)
-    second_page = desk.read(views.list_conversations, 3, before=first_page[-1].id)
+    first_page = desk.read(conversations.list_conversations, 3)
+    second_page = desk.read(conversations.list_conversations, 3, before=first_page[-1].id)
 
     assert first_page + second_page == newest_first
 
 
 @each_row("limit", [0, -1, 501])
 def test_a_page_has_one_to_five_hundred_rows(desk: TenantHarness, limit: int) -> None:
-    for view in (views.list_conversations, todo_lists.list_ready_todos):
+    for view in (conversations.list_conversations, todo_lists.list_ready_todos):
         with pytest.raises(Invalid, match="limit must be between 1 and 500"):
             desk.read(view, limit=limit)
 

@@ -10,7 +10,7 @@ from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.installation import pruning
 from headway.actions.installation.pruning import PruneStep
 from headway.actions.todos import claims, conversations, finding, import_export, todo_lists, todos
-from headway.actions.turns import memory, turns, views
+from headway.actions.turns import memory, turns
 from headway.actions.turns.memory import NewMemory
 from headway.actions.turns.turns import TurnRequest
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
@@ -49,7 +49,7 @@ def test_a_deleted_conversation_is_hidden_everywhere_until_it_is_restored(desk: 
         desk.read(finding.get_conversation, conversation.id)
     with pytest.raises(NotFound):
         desk.read(finding.resolve, "home")
-    assert desk.read(views.list_conversations) == []
+    assert desk.read(conversations.list_conversations) == []
     assert desk.read(conversation_pages.list_conversations, ConversationFilter("kitchen")).conversations == []
     assert desk.read(conversation_pages.list_conversations, ConversationFilter(sort="activity")).conversations == []
     assert desk.subjects() == ["stays"]

@@ -7,10 +7,9 @@ import pytest
 
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.runs import notices
+from headway.actions.runs import jobs, notices, runs
+from headway.actions.runs.runs import RunFilter
 from headway.actions.todos import todo_lists, todos
-from headway.actions.turns import views as view_turn
-from headway.actions.turns.views import RunFilter
 from headway.ledger.scope import Selection
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import todo_pages
@@ -115,8 +114,8 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
         return pages
 
     lists: dict[str, Callable[..., dict[str, Any]]] = {
-        "jobs": lambda tx, tenant_id, *page: view_turn.list_jobs(tx, tenant_id, "queued", *page).as_json(),
-        "agents": lambda tx, tenant_id, *page: view_turn.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
+        "jobs": lambda tx, tenant_id, *page: jobs.list_jobs(tx, tenant_id, "queued", *page).as_json(),
+        "agents": lambda tx, tenant_id, *page: runs.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
         "notices": notices.list_page,
         "goals": lambda tx, tenant_id, *page: views.list_goals(tx, tenant_id, None, *page)._asdict(),
     }
@@ -124,7 +123,7 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
         whole = desk.read(view, 500)
         assert join_pages(of, view) == [entry["id"] for entry in whole[of]]
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
-    newest = {run.task for run in desk.read(view_turn.list_agents, RunFilter(), 4).agents}
+    newest = {run.task for run in desk.read(runs.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}
 
 

@@ -16,11 +16,10 @@ from headway.actions.goals import goals, views
 from headway.actions.installation import tenants
 from headway.actions.runs import inbox, jobs, runs, sub_goals
 from headway.actions.runs.inbox import ApprovalDecision
+from headway.actions.runs.runs import RunFilter
 from headway.actions.todos import claims, conversations, finding, proof, todo_checks, todo_lists, todos
 from headway.actions.turns import memory, plan, turns
-from headway.actions.turns import views as view_turn
 from headway.actions.turns.memory import MemoryChange, NewMemory
-from headway.actions.turns.views import RunFilter
 from headway.ledger.errors import HeadwayError
 from headway.ledger.goal import GoalFilter
 from headway.ledger.limits import Limits
@@ -260,7 +259,6 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 tokens,
                 todos,
                 turns,
-                view_turn,
             )
         )
     )
@@ -275,10 +273,10 @@ def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database:
     assert [todo.subject for todo in todo_list.todos] == ["ours"]
     assert todo_list.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
     assert [todo.subject for todo in desk.read(todo_lists.list_ready_todos)] == ["ours"]
-    assert desk.read(view_turn.list_conversations) == []
-    assert desk.read(view_turn.list_jobs, None, 50) == ([], None)
+    assert desk.read(conversations.list_conversations) == []
+    assert desk.read(jobs.list_jobs, None, 50) == ([], None)
     for run_filter in (RunFilter(), RunFilter(foreign.turn), RunFilter(goal_id=foreign.goal)):
-        assert desk.read(view_turn.list_agents, run_filter, 50) == ([], None, {})
+        assert desk.read(runs.list_agents, run_filter, 50) == ([], None, {})
     assert desk.read(claims.find_lease, foreign.todo) is None
     assert desk.read(jobs.find_job, foreign.job) is None
     assert desk.read(turns.find_id_by_run, foreign.job) is None

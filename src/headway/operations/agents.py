@@ -6,8 +6,8 @@ from pydantic import Field
 
 from headway.actions.inspection import steps
 from headway.actions.runs import runs
-from headway.actions.turns import steering, views
-from headway.actions.turns.views import RunFilter
+from headway.actions.runs.runs import RunFilter
+from headway.actions.turns import steering
 from headway.ledger.text import MAX_INTEGER
 from headway.operations import turns as turn_schemas
 from headway.operations.fields import CursorQuery, Id, Name, PageQuery, QueryModel
@@ -37,7 +37,7 @@ ONE_AGENT = one("agent", values_work.Agent)
 @table.add("GET /agents", "List agent runs, newest first", page("agents", values_work.Agent))
 def list_agents(call: OperationCall, query: AgentsQuery) -> Document:
     run_filter = RunFilter(query.turn_id, query.goal_id)
-    return views.list_agents(call.tx, call.tenant_id, run_filter, query.limit, query.cursor).as_json()
+    return runs.list_agents(call.tx, call.tenant_id, run_filter, query.limit, query.cursor).as_json()
 
 
 @table.add("GET /agents/{run_id}", "Get an agent run", ONE_AGENT, errors=(404,))

@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field
 from headway.actions.engine import dead_letters
 from headway.actions.engine.dead_letters import BULK_LIMIT, BulkSelection
 from headway.actions.runs import jobs
-from headway.actions.turns import views
 from headway.ledger.job import JobState
 from headway.operations.fields import CURSOR_DESCRIPTION, CursorQuery, Name, StrictModel
 from headway.operations.operation import AnswerShape, Document, OperationCall, OperationTable, one, page
@@ -116,7 +115,7 @@ def get_queue(call: OperationCall) -> Document:
 
 @table.add("GET /jobs", "List jobs, newest first", page("jobs", values_work.Job))
 def list_jobs(call: OperationCall, query: JobsQuery) -> Document:
-    return views.list_jobs(call.tx, call.tenant_id, query.state, query.limit, query.cursor, query.kind).as_json()
+    return jobs.list_jobs(call.tx, call.tenant_id, query.state, query.limit, query.cursor, query.kind).as_json()
 
 
 @table.add("POST /jobs/dead", "Retry or drop many dead jobs, at most 100 per request", BulkResult)

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 from headway.actions.goals import goals
 from headway.actions.installation import halts
 from headway.actions.runs import jobs, runs
-from headway.actions.turns import turns, views
+from headway.actions.turns import turns
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, StorageError
 from headway.ledger.job import LEASE_MS, Job
 from headway.ledger.limits import Limits
@@ -87,7 +87,7 @@ def choose_ids(tx: Transaction, tenant_id: int, selection: BulkSelection) -> tup
     """Return the ids of the selected jobs, and the cursor of the next page."""
     if selection.ids is not None:
         return list(dict.fromkeys(selection.ids)), None
-    page = views.list_jobs(tx, tenant_id, "dead", selection.limit, selection.cursor, selection.kind)
+    page = jobs.list_jobs(tx, tenant_id, "dead", selection.limit, selection.cursor, selection.kind)
     return [job.id for job in page.jobs], page.next_cursor
 
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from headway.actions.access import audit
 from headway.ledger import text
+from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import LEASE_MS, MAX_ATTEMPTS, NEVER, Job, JobState, compute_backoff_ms
@@ -252,3 +253,36 @@ def retry_times(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> dict
     """Return when failed jobs are retried, by job id, in epoch seconds."""
     delayed = job_store.list_delayed(tx, tenant_id, job_ids)
     return {job.id: job.retry_at for job in delayed}
+
+
+# Lists, newest first
+
+
+JOB_CURSORS = CursorCodec("jobs", NEWEST)
+
+
+class JobPage(NamedTuple):
+    jobs: list[Job]
+    next_cursor: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"jobs": [job.as_json() for job in self.jobs], "next_cursor": self.next_cursor}
+
+
+def list_jobs(
+    tx: Transaction,
+    tenant_id: int,
+    state: JobState | None,
+    limit: int,
+    cursor: str | None = None,
+    kind: str | None = None,
+) -> JobPage:
+    kind = None if kind is None else text.check_name(kind, "kind")
+    rows = job_store.list_job_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor), kind)
+    next_cursor = JOB_CURSORS.encode_next(rows, limit, lambda job: (job.created_at, job.id))
+    return JobPage(rows[:limit], next_cursor)
+
+
+def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
+    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only, for operators."""
+    return spending_store.list_all_dead_jobs(tx, limit)

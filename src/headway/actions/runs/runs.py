@@ -8,6 +8,7 @@ from headway.actions.installation import spending
 from headway.actions.installation.spending import LockedPool
 from headway.actions.runs import jobs, sub_goals, waiting
 from headway.ledger import text
+from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import RUN_TEXTS, Event, encode_json, list_unchanged_texts, omit_texts
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
@@ -291,3 +292,34 @@ def as_json(run: Run, retry_at: int = 0) -> dict[str, Any]:
         "start_ms": run.created_at,
         "end_ms": run.ended_at,
     }
+
+
+# Lists, newest first
+
+
+AGENT_CURSORS = CursorCodec("agents", NEWEST)
+
+
+class AgentPage(NamedTuple):
+    agents: list[Run]
+    next_cursor: str | None
+    retry_times: dict[str, int]  # of turns that wait to retry a model call
+
+    def as_json(self) -> dict[str, Any]:
+        agents = [as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]
+        return {"agents": agents, "next_cursor": self.next_cursor}
+
+
+class RunFilter(NamedTuple):
+    """Selects the runs of a turn or of a goal; all runs if neither is given."""
+
+    turn_id: str | None = None
+    goal_id: int | None = None
+
+
+def list_agents(tx: Transaction, tenant_id: int, run_filter: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
+    turn_id = None if run_filter.turn_id is None else text.check_name(run_filter.turn_id, "turn_id")
+    rows = run_store.list_run_page(tx, tenant_id, turn_id, limit + 1, run_filter.goal_id, AGENT_CURSORS.decode(cursor))
+    retry_times = jobs.retry_times(tx, tenant_id, [run.id for run in rows if not run.ended])
+    next_cursor = AGENT_CURSORS.encode_next(rows, limit, lambda run: (run.created_at, run.id))
+    return AgentPage(rows[:limit], next_cursor, retry_times)

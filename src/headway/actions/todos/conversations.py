@@ -4,7 +4,7 @@ from typing import Final, Literal
 from uuid import uuid4
 
 from headway.actions.access import quotas
-from headway.actions.todos import finding, proof
+from headway.actions.todos import finding, proof, todo_lists
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NameTaken, NotFound, TurnRunning
 from headway.ledger.events import Event, encode_json
@@ -133,3 +133,7 @@ def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
     turn = Turn(str(uuid4()), conversation_id, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     return turn
+
+
+def list_conversations(tx: Transaction, tenant_id: int, limit: int = 50, before: int = text.MAX_INTEGER) -> list[Conversation]:
+    return conversation_store.list_conversation_page(tx, tenant_id, before, todo_lists.check_limit(limit))

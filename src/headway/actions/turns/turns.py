@@ -343,3 +343,8 @@ def get_attachment(tx: Transaction, tenant_id: int, turn_id: str, n: int) -> Att
     if attachment is None:
         raise NotFound(f"The turn's message has no attachment {n}.")
     return attachment
+
+
+def find_log_position(tx: Transaction, tenant_id: int) -> int:
+    """Return the number of the last event."""
+    return event_store.get_last_seq(tx, tenant_id)

@@ -16,7 +16,7 @@ from headway.actions.history.timeline import TimelineView
 from headway.actions.installation import halts
 from headway.actions.runs import inbox, jobs, runs, waiting
 from headway.actions.todos import conversations
-from headway.actions.turns import turns, views
+from headway.actions.turns import turns
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.tenancy import Conversation
@@ -145,7 +145,7 @@ class EditorAgent:
             return turn, question is not None
 
     def build_turn(self, tx: Transaction, conversation: Conversation, job: Job) -> EditorTurn:
-        found = FoundTurn(conversation, job, views.find_log_position(tx, self.tenant_id))
+        found = FoundTurn(conversation, job, turns.find_log_position(tx, self.tenant_id))
         return EditorTurn(self.headway, self.connection, self.tenant_id, found)
 
     def get_session(self, key: str) -> Conversation:

@@ -6,8 +6,8 @@ import click
 
 from headway.actions.runs import jobs as job_actions
 from headway.actions.runs import runs
-from headway.actions.turns import steering, views
-from headway.actions.turns.views import RunFilter
+from headway.actions.runs.runs import RunFilter
+from headway.actions.turns import steering
 from headway.ledger.money import to_dollars
 from headway.ledger.run import Run
 from headway.surfaces.cli.arguments import GOAL_ID, limit_option
@@ -42,7 +42,7 @@ def agents() -> None:
 def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""
     with invocation.open_ledger() as ledger:
-        page = ledger.read(views.list_agents, RunFilter(turn, goal), limit)
+        page = ledger.read(runs.list_agents, RunFilter(turn, goal), limit)
     invocation.answer(
         page.as_json(),
         lambda: print_table(RUN_HEADINGS, map(build_run_row, page.agents), "no agents", more=bool(page.next_cursor)),

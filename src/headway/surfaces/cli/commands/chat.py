@@ -16,7 +16,7 @@ from headway.actions.inspection.forks import ForkRequest
 from headway.actions.installation import halts
 from headway.actions.runs import jobs, runs
 from headway.actions.todos import conversations, finding
-from headway.actions.turns import steering, turns, views
+from headway.actions.turns import steering, turns
 from headway.feed import TENANT_MOVED, FeedReader
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Halted, HeadwayError, TurnEnded, WrongCell
@@ -120,7 +120,7 @@ def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
     ledger.database.read(halts.check)
     if ledger.scope.conversation_id:
         return ledger.scope.conversation_id
-    newest = ledger.read(views.list_conversations, 1) if going_on else []
+    newest = ledger.read(conversations.list_conversations, 1) if going_on else []
     return newest[0].id if newest else ledger.write(conversations.add_conversation).id
 
 

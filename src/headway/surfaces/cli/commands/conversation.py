@@ -9,7 +9,7 @@ from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.todos import conversations, finding
-from headway.actions.turns import turns, views
+from headway.actions.turns import turns
 from headway.ledger.tenancy import Conversation
 from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, fork_options, limit_option
 from headway.surfaces.cli.context import (
@@ -52,7 +52,7 @@ def add_conversation(invocation: Invocation, title: str, key: str | None) -> Non
 def list_conversations(invocation: Invocation, limit: int) -> None:
     """List conversations, newest first."""
     with invocation.open_ledger() as ledger:
-        rows = ledger.read(views.list_conversations, limit)
+        rows = ledger.read(conversations.list_conversations, limit)
     invocation.answer(
         {"conversations": [row.as_json() for row in rows]},
         lambda: print_table(CONVERSATION_HEADINGS, map(build_conversation_row, rows), "no conversations yet"),

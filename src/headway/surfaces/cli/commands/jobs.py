@@ -10,8 +10,8 @@ from headway.actions.engine.dead_letters import BulkAction, BulkSelection
 from headway.actions.goals import goals
 from headway.actions.runs import jobs as job_actions
 from headway.actions.runs import runs
-from headway.actions.turns import turns, views
-from headway.actions.turns.views import JobPage
+from headway.actions.runs.jobs import JobPage
+from headway.actions.turns import turns
 from headway.cells.rules import Cell
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job, JobState
@@ -62,7 +62,7 @@ def list_jobs(invocation: Invocation, limit: int, state: JobState | None, kind: 
         list_dead_jobs(invocation, limit)
         return
     with invocation.open_ledger() as ledger:
-        page = ledger.read(views.list_jobs, "dead" if dead else state, limit, kind=kind)
+        page = ledger.read(job_actions.list_jobs, "dead" if dead else state, limit, kind=kind)
     print_job_page(invocation, page)
 
 
@@ -78,9 +78,9 @@ def list_dead_jobs(invocation: Invocation, limit: int) -> None:
     def read(cell: Cell | None, database: DirectDatabase) -> tuple[list[tuple[str, Job]], str | None]:
         """Return jobs with the names of their tenants, and without cells the cursor of the next page."""
         if cell:
-            return database.read(lambda tx: views.list_all_dead_jobs(tx, limit + 1)), None
+            return database.read(lambda tx: job_actions.list_all_dead_jobs(tx, limit + 1)), None
         tenant = get_local_tenant(database)
-        page = database.read(within_tenant(tenant.id, lambda tx: views.list_jobs(tx, tenant.id, "dead", limit)))
+        page = database.read(within_tenant(tenant.id, lambda tx: job_actions.list_jobs(tx, tenant.id, "dead", limit)))
         return [(tenant.name, job) for job in page.jobs], page.next_cursor
 
     answers = ask_every_cell(invocation, read)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from headway.actions.todos import finding
-from headway.actions.turns import views
+from headway.actions.turns import turns
 from headway.extras import require_extra
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
@@ -186,7 +186,7 @@ def build_early_ledger(invocation: Invocation, scope: Scope, caller: McpCaller) 
 
         return EarlyCalls(open_database, caller, invocation.settings(), policy).call(name, arguments)
 
-    return EarlyLedger(list_early, call_early, lambda: read(lambda tx: views.find_log_position(tx, scope.tenant_id)))
+    return EarlyLedger(list_early, call_early, lambda: read(lambda tx: turns.find_log_position(tx, scope.tenant_id)))
 
 
 def serve_rest(invocation: Invocation, caller: McpCaller, channel: StdioChannel, early: EarlyAnswers, line: bytes) -> None:
