@@ -140,7 +140,7 @@ def join(tx: Transaction, cell: Cell) -> None:
         rows.mark_self(tx, cell.name)
     else:
         rows.put_cell(tx, cell._replace(url="", is_self=True))
-    tx.meter.cell, tx.meter.cell_read_at = cell.name, tx.now
+    tx.process.cell, tx.process.cell_read_at = cell.name, tx.now
 
 
 def is_same_row(found: Cell | None, cell: Cell) -> bool:

@@ -16,13 +16,13 @@ FRESH_MS: Final = 10_000  # how long a process relies on what it read about its 
 
 def get_own_name(tx: Transaction) -> str:
     """Return the name of the cell that this database is, or an empty string. It is read from the database every ten seconds."""
-    meter = tx.meter
+    process = tx.process
     if tx.dialect.name == "sqlite":
         return ""
-    if abs(tx.now - meter.cell_read_at) >= FRESH_MS:
+    if abs(tx.now - process.cell_read_at) >= FRESH_MS:
         own = rows.find_self(tx)
-        meter.cell, meter.cell_read_at = own.name if own else "", tx.now
-    return meter.cell
+        process.cell, process.cell_read_at = own.name if own else "", tx.now
+    return process.cell
 
 
 def check_token_is_here(tx: Transaction, secret_digest: str, issuer: str) -> None:

@@ -22,7 +22,7 @@ from headway.storage.clocks import Clock, wall_clock
 from headway.storage.direct import connect, ignore_commit, is_sqlite
 from headway.storage.fair_queue import FairQueue, current_tenant
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, WorkOutcome, across_tenants, within_tenant
+from headway.storage.transaction import CommitListener, Connection, ProcessState, Work, WorkOutcome, across_tenants, within_tenant
 
 T = TypeVar("T")
 
@@ -224,10 +224,10 @@ class Database:
     ) -> None:
         self.url = url
         self.source = uuid4().hex
-        meter = UsageMeter(quotas)
+        process = ProcessState(quotas)
 
         def open_connection() -> Connection:
-            return connect(url, clock, on_commit, meter=meter, source=self.source)
+            return connect(url, clock, on_commit, process=process, source=self.source)
 
         first = open_connection()
         try:
@@ -237,7 +237,7 @@ class Database:
         self.readers: ThreadPool | InlineReader
         if is_sqlite(url):
             self.writers = ThreadPool("writer", 1, open_connection, GROUP_LIMIT, read_only=False)
-            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S, meter))
+            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S, process))
         else:
             self.writers = ThreadPool("postgres", POSTGRES_CONNECTIONS, open_connection, 1, read_only=False)
             self.readers = ThreadPool("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, read_only=True)

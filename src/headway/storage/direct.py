@@ -9,7 +9,7 @@ from headway.ledger.errors import DatabaseReadOnly, SettingsError
 from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import get_current_version, get_newest_version, migrate
-from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, across_tenants
+from headway.storage.transaction import CommitListener, Connection, ProcessState, Work, across_tenants
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def connect(
     clock: Clock = wall_clock,
     on_commit: CommitListener = ignore_commit,
     patience_s: float = BUSY_LIMIT_S,
-    meter: UsageMeter | None = None,
+    process: ProcessState | None = None,
     source: str = "",
 ) -> Connection:
     """Open a connection, waiting up to `patience_s` for a locked file. `source` names the process in what it announces to others.
@@ -33,12 +33,12 @@ def connect(
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
-        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, meter)
+        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, process)
     if url.startswith(("postgresql://", "postgres://")):
         with requiring_extra("postgres", "A Postgres database"):
             from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415
 
-        return PostgresConnection(url, clock, on_commit, meter, source)
+        return PostgresConnection(url, clock, on_commit, process, source)
     raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")
 
 
@@ -71,7 +71,7 @@ class DirectDatabase:
         quotas: Quotas | None = None,
         direct_url: str = "",
     ) -> None:
-        self.connection = connect(url, clock, on_commit, meter=UsageMeter(quotas))
+        self.connection = connect(url, clock, on_commit, process=ProcessState(quotas))
         try:
             migrate(self.connection, direct_url)
         except BaseException:

@@ -17,9 +17,9 @@ from headway.storage.transaction import (
     AgentRights,
     Dialect,
     DriftReader,
+    ProcessState,
     Query,
     Row,
-    UsageMeter,
     Work,
     get_logger,
 )
@@ -240,8 +240,8 @@ class LoggedTransaction(ABC):
         "closing",
         "credential",
         "events",
-        "meter",
         "now",
+        "process",
         "read_only",
         "receipts",
         "stored",
@@ -252,14 +252,14 @@ class LoggedTransaction(ABC):
 
     dialect: Dialect
 
-    def __init__(self, now: int, drift_of: DriftReader, meter: UsageMeter, *, read_only: bool) -> None:
+    def __init__(self, now: int, drift_of: DriftReader, process: ProcessState, *, read_only: bool) -> None:
         self.now = now
         self.read_only = read_only
         self._drift_of = drift_of
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
-        self.meter = meter
+        self.process = process
         self.stored: dict[int, int] = {}  # bytes by tenant
         self.actor = ""
         self.visible = ""
@@ -346,7 +346,7 @@ class LoggedTransaction(ABC):
         """Number and insert events of one tenant."""
         for start in range(0, len(events), EVENTS_PER_INSERT):
             batch = events[start : start + EVENTS_PER_INSERT]
-            first, self.meter.stored[tenant_id] = take_events(self, tenant_id, len(batch), self.take_bytes(tenant_id, batch))
+            first, self.process.stored[tenant_id] = take_events(self, tenant_id, len(batch), self.take_bytes(tenant_id, batch))
             rows = ((first + index, *row) for index, row in enumerate(self.build_event_rows(batch)))
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *chain.from_iterable(rows))
 

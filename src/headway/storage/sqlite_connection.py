@@ -25,8 +25,8 @@ from headway.storage.transaction import (
     CommitListener,
     Dialect,
     DriftReader,
+    ProcessState,
     Row,
-    UsageMeter,
     Work,
     WorkOutcome,
     notify_listener,
@@ -58,10 +58,10 @@ class SqliteTransaction(LoggedTransaction):
     dialect: Dialect = SQLITE
 
     def __init__(
-        self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftReader, meter: UsageMeter, *, read_only: bool
+        self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftReader, process: ProcessState, *, read_only: bool
     ) -> None:
         self._execute = execute
-        super().__init__(now, drift_of, meter, read_only=read_only)
+        super().__init__(now, drift_of, process, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         if not is_read_statement(sql):
@@ -87,10 +87,10 @@ class SqliteConnection:
     """One connection to the file, in WAL mode with synchronous=FULL, so that committed data survives a power cut."""
 
     def __init__(
-        self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float, meter: UsageMeter | None = None
+        self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float, process: ProcessState | None = None
     ) -> None:
         self.path = path
-        self.meter = meter or UsageMeter()
+        self.process = process or ProcessState()
         self.clock = clock
         self.read_drift = build_machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit
@@ -182,7 +182,7 @@ class SqliteConnection:
         self.raw.close()
 
     def _open_transaction(self, *, read_only: bool = False) -> SqliteTransaction:
-        return SqliteTransaction(self.execute, self.clock(), self.read_drift, self.meter, read_only=read_only)
+        return SqliteTransaction(self.execute, self.clock(), self.read_drift, self.process, read_only=read_only)
 
     def _all(self, works: list[Work[Any]]) -> "tuple[list[WorkOutcome], list[Event]] | None":
         """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""

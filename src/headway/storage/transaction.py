@@ -76,7 +76,7 @@ class Transaction(Protocol):
         ...
 
     @property
-    def meter(self) -> "UsageMeter": ...
+    def process(self) -> "ProcessState": ...
 
     agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
     author: Author  # in whose name checks are written: the operator's, until a token has authenticated the caller
@@ -154,7 +154,7 @@ class AgentRights(NamedTuple):
     find_drop_refusal: Callable[[], str]  # why it may not drop work that has checks of its own; empty if it may
 
 
-class UsageMeter:
+class ProcessState:
     """The knowledge of a process between transactions: the quotas, how many bytes each tenant had stored at its last change by
     this process, and which cell the database is."""
 

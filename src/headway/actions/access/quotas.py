@@ -14,22 +14,22 @@ ADVICE = "Nothing was changed. {} Or ask the operator to raise the quota {} in H
 def check_storage(tx: Transaction, tenant_id: int) -> None:
     """Raise QuotaExceeded if the tenant has stored as much as it may."""
     if is_storage_full(tx, tenant_id):
-        stored, quota = tx.meter.stored[tenant_id], tx.meter.quotas.storage
+        stored, quota = tx.process.stored[tenant_id], tx.process.quotas.storage
         advice = ADVICE.format("Delete what is no longer needed.", "storage")
         raise QuotaExceeded(f"This tenant has stored {format_size(stored)}, and its quota is {format_size(quota)}. {advice}")
 
 
 def is_storage_full(tx: Transaction, tenant_id: int) -> bool:
     """Whether the tenant has stored as much as it may. Usually this takes no statement."""
-    quota, stored = tx.meter.quotas.storage, tx.meter.stored.get(tenant_id)
+    quota, stored = tx.process.quotas.storage, tx.process.stored.get(tenant_id)
     if stored is None or stored >= quota:  # unknown to this process, or perhaps reduced by another one
-        stored = tx.meter.stored[tenant_id] = tenant_store.get_stored_bytes(tx, tenant_id)
+        stored = tx.process.stored[tenant_id] = tenant_store.get_stored_bytes(tx, tenant_id)
     return stored >= quota
 
 
 def check_turns(tx: Transaction, tenant_id: int) -> None:
     """Raise QuotaExceeded if as many turns of the tenant run or wait as it may have."""
-    quota = tx.meter.quotas.turns
+    quota = tx.process.quotas.turns
     if quota < NO_LIMIT and tenant_store.count_open_turns(tx, tenant_id, quota) >= quota:
         advice = ADVICE.format("Wait until one of them ends, or cancel one.", "turns")
         raise QuotaExceeded(f"{quota:,} turns of this tenant have not ended, which is its quota. {advice}")
@@ -50,4 +50,4 @@ def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
 
 def describe_quotas(tx: Transaction) -> dict[str, int | None]:
     """Return the quotas, which are the same for every tenant. An unlimited one is None."""
-    return {name: None if value == NO_LIMIT else value for name, value in tx.meter.quotas._asdict().items()}
+    return {name: None if value == NO_LIMIT else value for name, value in tx.process.quotas._asdict().items()}

@@ -72,7 +72,7 @@ class WebhookView(NamedTuple):
 def create_webhook(tx: Transaction, tenant_id: int, new: NewWebhook, hosts: tuple[str, ...]) -> WebhookView:
     """Subscribe an address to the events from now on. The secret is returned here and never again."""
     quotas.check_storage(tx, tenant_id)
-    quota = tx.meter.quotas.webhooks
+    quota = tx.process.quotas.webhooks
     if tenant_store.count_webhooks(tx, tenant_id) >= quota:
         advice = quotas.ADVICE.format("Delete one that is no longer needed.", "webhooks")
         raise QuotaExceeded(f"This tenant has {quota:,} webhooks, which is its quota. {advice}")

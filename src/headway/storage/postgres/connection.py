@@ -22,7 +22,7 @@ from headway.storage.postgres.transaction import (
     PostgresTransaction,
 )
 from headway.storage.postgres.wire import Wire
-from headway.storage.transaction import CommitListener, Query, UsageMeter, Work, WorkOutcome, notify_listener
+from headway.storage.transaction import CommitListener, ProcessState, Query, Work, WorkOutcome, notify_listener
 
 T = TypeVar("T")
 
@@ -31,10 +31,10 @@ class PostgresConnection:
     """One connection, opened on first use and reopened after it breaks. `source` names the process in its announcements."""
 
     def __init__(
-        self, url: str, clock: Clock, on_commit: CommitListener, meter: UsageMeter | None = None, source: str = ""
+        self, url: str, clock: Clock, on_commit: CommitListener, process: ProcessState | None = None, source: str = ""
     ) -> None:
         self.url = check_url(url)
-        self.meter = meter or UsageMeter()
+        self.process = process or ProcessState()
         self.clock = clock
         self.outage = find_outage(url)
         self.server_clock = ServerClock()
@@ -76,7 +76,7 @@ class PostgresConnection:
 
     def _run(self, wire: Wire, work: Work[T], begin: Query, *, opens_ranges: bool) -> T:
         now = self._now(wire)  # before BEGIN, so that a failed query leaves no transaction open
-        transaction = PostgresTransaction(wire, now, begin, self.meter, opens_ranges=opens_ranges)
+        transaction = PostgresTransaction(wire, now, begin, self.process, opens_ranges=opens_ranges)
         try:
             value = work(transaction)
             transaction.finish()

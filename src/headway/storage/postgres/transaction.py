@@ -17,9 +17,9 @@ from headway.storage.postgres.wire import Wire
 from headway.storage.transaction import (
     POSTGRES,
     Dialect,
+    ProcessState,
     Query,
     Row,
-    UsageMeter,
     Work,
 )
 
@@ -66,8 +66,8 @@ class PostgresTransaction(LoggedTransaction):
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, wire: Wire, now: ServerTime, begin: Query, meter: UsageMeter, *, opens_ranges: bool = False) -> None:
-        super().__init__(now.now, lambda _tx: now.drift, meter, read_only=begin is BEGIN_READ_ONLY)
+    def __init__(self, wire: Wire, now: ServerTime, begin: Query, process: ProcessState, *, opens_ranges: bool = False) -> None:
+        super().__init__(now.now, lambda _tx: now.drift, process, read_only=begin is BEGIN_READ_ONLY)
         self.wire = wire
         self.begun = False
         self.opens_ranges = opens_ranges  # the last attempt found that a tenant has no number left for its events
@@ -129,7 +129,7 @@ class PostgresTransaction(LoggedTransaction):
         query = Query(build_insert_events(len(events)), (sum(new), tenant_id, *values))
 
         def note_bytes(rows: list[Row]) -> None:
-            self.meter.stored[tenant_id] = int(rows[0][0])
+            self.process.stored[tenant_id] = int(rows[0][0])
 
         self.prepare(query.sql)
         self.wire.queue(query, note_bytes)
