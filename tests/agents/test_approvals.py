@@ -11,15 +11,7 @@ from headway.actions.access import audit
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.inbox import compute_digest
 from headway.ledger.tenancy import AuditFilter
-from tests.agents.person_harness import (
-    BOB,
-    cancel_turn,
-    decide,
-    decide_and_finish,
-    list_approvals,
-    run_command,
-    write_policy,
-)
+from tests.agents.person_harness import BOB, cancel_turn, decide, decide_and_finish, list_approvals, run_command, write_policy
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, list_sub_agents, wait_for_end
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import calls, text

@@ -18,18 +18,7 @@ from tests.agents.repository_harness import (
     write,
     write_and_end,
 )
-from tests.autonomy.goal_harness import (
-    Gate,
-    Pursuit,
-    agent,
-    by_part,
-    by_transcript,
-    get_question,
-    open_pursuit,
-    plan,
-    replan,
-    step,
-)
+from tests.autonomy.goal_harness import Gate, Pursuit, agent, by_part, by_transcript, get_question, open_pursuit, plan, replan, step
 from tests.model_server import text
 
 

@@ -5,18 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headway import (
-    AgentResult,
-    CheckFailed,
-    Client,
-    Conflict,
-    Halted,
-    Invalid,
-    LeaseLost,
-    NotFound,
-    Todo,
-    TurnReport,
-)
+from headway import AgentResult, CheckFailed, Client, Conflict, Halted, Invalid, LeaseLost, NotFound, Todo, TurnReport
 from headway.ledger.errors import Leased, NameTaken, TurnEnded, TurnRunning
 from tests.library.contract import Variant
 

@@ -14,12 +14,7 @@ import pytest
 
 from headway.actions.installation import tenants
 from headway.actions.todos import todos
-from headway.ledger.errors import (
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseFull,
-    DatabaseReadOnly,
-)
+from headway.ledger.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, DatabaseReadOnly
 from headway.ledger.todo import Draft, Todo
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, ignore_commit

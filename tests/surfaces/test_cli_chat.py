@@ -8,19 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from tests.model_server import (
-    ModelServer,
-    Reply,
-    Request,
-    Script,
-    calls,
-    environment,
-    error,
-    filtered_text,
-    flaky,
-    text,
-    to_script,
-)
+from tests.model_server import ModelServer, Reply, Request, Script, calls, environment, error, filtered_text, flaky, text, to_script
 from tests.surfaces.conversation_client import (
     count_conversations,
     list_statuses,

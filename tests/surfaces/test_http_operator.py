@@ -19,15 +19,7 @@ from headway.testing import TenantHarness
 from tests.model_server import MODEL, ModelServer, Reply, Request, calls, environment, text
 from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import (
-    Client,
-    Service,
-    admin_headers,
-    client_options,
-    operator_headers,
-    run_server,
-    wait_until,
-)
+from tests.surfaces.server_harness import Client, Service, admin_headers, client_options, operator_headers, run_server, wait_until
 
 PRICED = "openai-chat:gpt-4o"
 

@@ -12,17 +12,7 @@ from headway.ledger.check import Author, ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.text import count_bytes
 from headway.storage.columns import Columns, ValueT
-from headway.storage.transaction import (
-    ALL_TENANTS,
-    AgentRights,
-    Dialect,
-    DriftReader,
-    ProcessState,
-    Query,
-    Row,
-    Work,
-    get_logger,
-)
+from headway.storage.transaction import ALL_TENANTS, AgentRights, Dialect, DriftReader, ProcessState, Query, Row, Work, get_logger
 
 if TYPE_CHECKING:
     from headway.ledger.events import Event

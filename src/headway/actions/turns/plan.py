@@ -11,13 +11,7 @@ from headway.actions.todos.turn_state import QueueState, check_room, emit_queue_
 from headway.ledger.errors import AlreadyEnded, Conflict, Invalid, NotFound
 from headway.ledger.events import Event, build_moves_event, build_todo_event, encode_json
 from headway.ledger.items.doubts import ItemFinding, judge_item
-from headway.ledger.items.request_items import (
-    INTRODUCTION_END,
-    asks_for_words,
-    concerns_item,
-    list_paths,
-    split_request,
-)
+from headway.ledger.items.request_items import INTRODUCTION_END, asks_for_words, concerns_item, list_paths, split_request
 from headway.ledger.items.work import Exists, Work
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import PlanSource, Turn

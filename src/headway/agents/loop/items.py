@@ -26,14 +26,7 @@ from headway.agents.transcripts.transcript import TranscriptEntry, build_runtime
 from headway.ledger.errors import HeadwayError
 from headway.ledger.items.advice import advise_call, correct_path, list_results, states_content
 from headway.ledger.items.doubts import CALCULATE_FIRST, find_doubts, find_item, is_calculation_for, judge_item, wants_calculation
-from headway.ledger.items.request_items import (
-    changes_file,
-    list_paths,
-    list_sources,
-    needs_existing,
-    normalise,
-    refers_back,
-)
+from headway.ledger.items.request_items import changes_file, list_paths, list_sources, needs_existing, normalise, refers_back
 from headway.ledger.items.work import WRITING_TOOLS, MadeCall, Work, collect_work, get_field, join_names
 from headway.ledger.run import RunEnd
 from headway.ledger.text import TEXT_LIMIT

@@ -14,14 +14,7 @@ from headway.ledger.events import Event
 from headway.storage.logged_transaction import EVENT_COLUMNS, EVENTS_PER_INSERT, LoggedTransaction, is_read_statement
 from headway.storage.postgres.server_clock import ServerTime
 from headway.storage.postgres.wire import Wire
-from headway.storage.transaction import (
-    POSTGRES,
-    Dialect,
-    ProcessState,
-    Query,
-    Row,
-    Work,
-)
+from headway.storage.transaction import POSTGRES, Dialect, ProcessState, Query, Row, Work
 
 T = TypeVar("T")
 

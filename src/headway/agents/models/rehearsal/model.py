@@ -17,13 +17,7 @@ from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal import judging as questions
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.judging import DISCLAIMER
-from headway.agents.models.rehearsal.reading import (
-    CannotRun,
-    RehearsalCall,
-    StepOutcome,
-    format_title,
-    to_outcome,
-)
+from headway.agents.models.rehearsal.reading import CannotRun, RehearsalCall, StepOutcome, format_title, to_outcome
 from headway.agents.models.rehearsal.request import (
     PLANNING_TOOLS,
     ParsedMessages,

@@ -14,14 +14,7 @@ from threading import Lock
 from typing import Any, BinaryIO, Final, NamedTuple
 from uuid import uuid4
 
-from headway.agents.tools.files.folders import (
-    READ_FLAGS,
-    SCRATCH_PREFIX,
-    format_path,
-    open_entry,
-    open_folder,
-    translate_errors,
-)
+from headway.agents.tools.files.folders import READ_FLAGS, SCRATCH_PREFIX, format_path, open_entry, open_folder, translate_errors
 from headway.ledger import text
 from headway.ledger.errors import Conflict, HeadwayError, Invalid
 from headway.ledger.file_versions import CONTENT_LIMIT, WrittenFile, build_written

@@ -12,13 +12,7 @@ from headway.ledger.money import to_dollars
 from headway.ledger.run import Run
 from headway.surfaces.cli.arguments import GOAL_ID, limit_option
 from headway.surfaces.cli.commands.jobs import build_wait_fields, cancel_with_hint
-from headway.surfaces.cli.context import (
-    SENDER,
-    TENANT_WIDE,
-    CommandGroup,
-    Invocation,
-    pass_invocation,
-)
+from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, pass_invocation
 from headway.surfaces.cli.tables import print_fields, print_row, print_table
 
 RUN_HEADINGS = ("run", "role", "state", "steps", "cost", "task")

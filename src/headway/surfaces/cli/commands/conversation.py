@@ -12,13 +12,7 @@ from headway.actions.todos import conversations, finding
 from headway.actions.turns import turns
 from headway.ledger.tenancy import Conversation
 from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, fork_options, limit_option
-from headway.surfaces.cli.context import (
-    SENDER,
-    TENANT_WIDE,
-    CommandGroup,
-    Invocation,
-    pass_invocation,
-)
+from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_row, print_table
 

@@ -13,13 +13,7 @@ from headway.settings.redaction import build_redactor
 from headway.surfaces.cli.commands.cell import inspect_cells, inspect_databases
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
-from headway.surfaces.cli.health import (
-    Finding,
-    inspect_dispatch,
-    inspect_models,
-    inspect_policy,
-    inspect_sandbox,
-)
+from headway.surfaces.cli.health import Finding, inspect_dispatch, inspect_models, inspect_policy, inspect_sandbox
 from headway.trust import Inspection, summarize
 
 

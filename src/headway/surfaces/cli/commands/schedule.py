@@ -14,12 +14,7 @@ from headway.ledger.job import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.surfaces.cli.arguments import SECONDS, format_duration, parse_json_object
-from headway.surfaces.cli.context import (
-    CommandGroup,
-    Invocation,
-    TenantDatabase,
-    pass_invocation,
-)
+from headway.surfaces.cli.context import CommandGroup, Invocation, TenantDatabase, pass_invocation
 from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_row, print_table
 

@@ -10,23 +10,8 @@ from headway.actions.todos import todos
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import render
-from headway.surfaces.cli.arguments import (
-    STATUS,
-    TODO_ID,
-    TODO_ID_OR_NONE,
-    check_options,
-    field_options,
-    read_checks,
-    read_fields,
-)
-from headway.surfaces.cli.context import (
-    Command,
-    Invocation,
-    act_as_sender,
-    option,
-    pass_invocation,
-    read_standard_input,
-)
+from headway.surfaces.cli.arguments import STATUS, TODO_ID, TODO_ID_OR_NONE, check_options, field_options, read_checks, read_fields
+from headway.surfaces.cli.context import Command, Invocation, act_as_sender, option, pass_invocation, read_standard_input
 
 outcome_flag = option("--outcome", metavar="TEXT", help="What the result was.")
 

@@ -8,13 +8,7 @@ import click
 from headway.actions.access import tokens
 from headway.ledger.tenancy import LOGIN_LINK, Token, TokenScope
 from headway.surfaces.cli.arguments import SECONDS, TOKEN_ID
-from headway.surfaces.cli.context import (
-    TENANT_WIDE,
-    CommandGroup,
-    Invocation,
-    pass_invocation,
-    require_confirmation,
-)
+from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, pass_invocation, require_confirmation
 from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.tables import print_table
 

@@ -146,11 +146,7 @@ def rotate(invocation: Invocation, webhook_id: str, overlap: float) -> None:
 @pass_invocation
 def test(invocation: Invocation, webhook_id: str) -> None:
     """Send a test message once, and print what the receiver answered. Exits with 1 if it did not accept the message."""
-    from headway.webhooks import (  # noqa: PLC0415  loads OpenSSL
-        Sender,
-        prepare_test,
-        send_test,
-    )
+    from headway.webhooks import Sender, prepare_test, send_test  # noqa: PLC0415  loads OpenSSL
 
     with invocation.open_ledger() as ledger:
         outbox = ledger.read(prepare_test, webhook_id)
