@@ -1,5 +1,5 @@
 // The columns of the board. Each holds the first todos of the server's list, as many as were needed so far, and is kept in the
-// server's order by events. What is not loaded is counted by the server.
+// server's order by events. Todos that are not loaded are counted by the server.
 import { loadConversations } from "../chat/conversations.js";
 import { ApiError, get } from "../core/api.js";
 import { batch, signal } from "../core/lib.js";

@@ -1,4 +1,4 @@
-// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy&priority=high
+// The filters of the board, as the address has them: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy&priority=high
 // &label=home&overdue=1. With view=3 before them, the filters come from that saved view and may have been changed since.
 import { conversations, formatTitle } from "../chat/conversations.js";
 import { computed, html, signal, useEffect, useRef } from "../core/lib.js";
@@ -46,7 +46,7 @@ export const isFiltered = computed(() => filterText.value !== "");
 export const viewId = computed(() => Number(/^[1-9]\d{0,14}$/.exec(new URLSearchParams(search.value).get("view"))?.[0] ?? 0));
 export const shownStatuses = computed(() => (filters.value.status ? [filters.value.status] : STATUSES));
 
-/** The address of the board with these filters, which may be those of a saved view. The open todo stays open. */
+/** The address of the board with these filters, which may be from a saved view. The open todo stays open. */
 export function formatBoard(text, view = 0) {
   const query = [view ? `view=${view}` : "", text].filter(Boolean).join("&");
   return query ? `${path.value}?${query}` : path.value;

@@ -13,7 +13,7 @@ export const dragged = signal(null);
 export const dropPlace = signal(null);
 /** The todo whose card has the focus. It keeps it when the card moves. */
 export const focused = signal(null);
-/** What a screen reader says about the last move. */
+/** The words of a screen reader about the last move. */
 export const announcement = signal("");
 
 /** Only the order of Pending is stored. In progress is short, and ended todos are sorted by time. */
@@ -125,7 +125,7 @@ export function onDrop(status) {
   moveTo(todo, status, index);
 }
 
-/** What cards call. */
+/** The functions that cards call. */
 export const actions = {
   changeStatus,
   onKeyDown,

@@ -24,7 +24,7 @@ export const { load: loadViews, onChange: onViewEvent } = createLiveList(
   apply,
 );
 
-/** The filters of a view as the address has them. What this page does not know is ignored. */
+/** The filters of a view as the address has them. Filters that this page does not know are ignored. */
 export function formatView({ filters: { conversation_id, agent_id, overdue, ...others } }) {
   const stored = { ...others, conversation: conversation_id, agent: agent_id, overdue: overdue && "1" };
   return formatFilters(parseFilters(formatFilters(stored)));
@@ -37,7 +37,7 @@ function describeFilters() {
   return { ...others, conversation_id, agent_id: agent, ...(overdue && { overdue: true }) };
 }
 
-/** What a view shows, in words. */
+/** The filters of a view, in words. */
 export const summarize = (view) => spellFilters(parseFilters(formatView(view)));
 
 const findSame = () => isFiltered.value && views.value?.find((view) => formatView(view) === filterText.value);

@@ -120,7 +120,7 @@ function NewView({ close }) {
   </form>`;
 }
 
-/** What can be saved: other filters of the view on screen, or a new view. */
+/** The ways to save: other filters of the view on screen, or a new view. */
 function Saving({ close }) {
   const view = activeView.value;
   const update = () =>

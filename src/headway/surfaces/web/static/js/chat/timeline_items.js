@@ -83,7 +83,7 @@ export function createReducer() {
       const item = { key: `m${id}`, id, type: role, text: content, at: created_at, turnId: turn_id, attachments };
       return upsert(list, role === "user" && !isFirst ? { ...item, isSteering: true, isRead: false } : item);
     },
-    // An agent reads all its messages at once. Those of a sub-agent are not shown.
+    // An agent reads all its messages at once. Messages of a sub-agent are not shown.
     messages_read: (list, { turn_id, run_id }) =>
       isOfSubAgent(turn_id, run_id)
         ? list

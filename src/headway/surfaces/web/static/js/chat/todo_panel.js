@@ -23,7 +23,7 @@ function toggle(turnId, isDone) {
 
 /**
  * The items with their status as the ledger has it, then those that were canceled, which the state of the plan leaves out.
- * The state names the first pending item as the current one, too: an item is shown as current only if it is in progress.
+ * The state also names the first pending item as the current one: an item is shown as current only if it is in progress.
  */
 export function listTodos(items, todos) {
   const shown = items.map((item) => {
@@ -96,7 +96,7 @@ function CurrentTodo({ todo, isRunning }) {
 function TodoRows({ items, proofs, turnId, listId, currentId, isRunning }) {
   const list = useRef();
   useEffect(() => {
-    // Scrolls the list only: scrollIntoView would move the conversation, too.
+    // Scrolls the list only: scrollIntoView would also move the conversation.
     const row = list.current.querySelector(`[data-id="${currentId}"]`);
     if (!row) return;
     const top = row.offsetTop;

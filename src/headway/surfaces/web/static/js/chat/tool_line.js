@@ -24,7 +24,7 @@ const DECISIONS = { approved: null, answered: null, rejected: "skipped", expired
 const getDecider = (request) => spellOut(request.decided_by || request.answered_by || "");
 const getDecisionTime = (request) => request.decided_at || request.answered_at;
 
-/** What was decided; where there is room, also by whom and when. */
+/** The decision; where there is room, also by whom and when. */
 const Verdict = ({ request }) => html`<span class="faint verdict">
   ${request.state}<span class="verdict-more">
     ${getDecider(request) && html` by <bdi>${getDecider(request)}</bdi>`}, <${Ago} at=${getDecisionTime(request)} />

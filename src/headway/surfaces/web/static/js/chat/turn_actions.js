@@ -1,4 +1,4 @@
-// What people can do with a message or a call of a past step: send or write it again, or fork the turn there.
+// The actions of people on a message or a call of a past step: send or write it again, or fork the turn there.
 
 import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
@@ -106,7 +106,7 @@ function EditForm({ item, conversationId, onClose }) {
   </form>`;
 }
 
-/** What a turn was forked from. */
+/** The origin of a forked turn. */
 export function ForkNote({ item }) {
   const [conversationId, setConversationId] = useState(null);
   const { turn_id: originId, at } = item.origin;

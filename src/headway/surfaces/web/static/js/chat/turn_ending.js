@@ -56,7 +56,7 @@ const OpenTodos = ({ todos }) => html`<p class="muted">${pluralize(todos.length,
     ${todos.length > SHOWN_TODOS && html`<li class="muted">and ${todos.length - SHOWN_TODOS} more</li>`}
   </ul>`;
 
-/** What is left of the plan, and the ways to go on with it. */
+/** The rest of the plan, and the ways to go on with it. */
 function Rest({ item, conversationId }) {
   const todos = item.incomplete ?? [];
   if (!todos.length || item.isContinued) return null;
@@ -83,7 +83,7 @@ export function TurnEnding({ item, conversationId }) {
   if (item.end === "failed") return html`<${FailureNote} item=${item} />`;
   if (item.end === "needs_live") return html`<${NeedsLiveNote} item=${item} />`;
   const isStopped = item.end === "canceled";
-  // The closing words list the todos, too: here they come from the event, so that their titles are plain text.
+  // The closing words also list the todos: here they come from the event, so that their titles are plain text.
   const reason = item.text?.split("\n\n", 1)[0] ?? OUTCOMES[item.end] ?? OUTCOMES.incomplete;
   return html`<li class="turn-note ending ${isStopped ? "" : "warn"}">
     ${isStopped ? html`<${StatusIcon} status="canceled" decorative />` : html`<${Icon} name="warn" />`}

@@ -1,4 +1,4 @@
-// What a turn used: its models, its time, its tokens and its cost, in one line below it.
+// The usage of a turn: its models, its time, its tokens and its cost, in one line below it.
 import { html } from "../core/lib.js";
 
 const ENDS = ["turn_finished", "turn_failed", "turn_canceled"];

@@ -1,4 +1,4 @@
-// What a new conversation shows before its first message.
+// The content of a new conversation before its first message.
 import { html } from "../core/lib.js";
 import { session } from "../core/session.js";
 import { Icon } from "../core/ui.js";

@@ -1,4 +1,4 @@
-// Collects the files that the agents of a turn wrote. What shows them is loaded with the first file.
+// Collects the files that the agents of a turn wrote. The component that shows them is loaded with the first file.
 import { createLazy } from "../core/dialogs.js";
 
 const ENDS = ["turn_finished", "turn_failed", "turn_canceled"];

@@ -78,7 +78,7 @@ async function sendDraft(id, runningId, onProgress) {
   }
 }
 
-/** What was typed while the message was being sent. */
+/** The text that was typed while the message was being sent. */
 const getLaterText = (text, sent) => (text.startsWith(sent) ? text.slice(sent.length).trimStart() : text);
 
 /** The problem that a failed attempt shows. Other errors are ours, and rise. */

@@ -85,7 +85,7 @@ function createTexts() {
   };
 }
 
-/** The groups of results for what was typed: [name, items]. Those of the server arrive later. */
+/** The groups of results for what was typed: [name, items]. The groups from the server arrive later. */
 function useResults(query, pages) {
   const [found, setFound] = useState({ groups: [], isBusy: true });
   const findTexts = useMemo(createTexts, []);
@@ -134,7 +134,7 @@ const Option = ({ item, isChosen, onChoose, onPoint }) => html`<li
 
 const MOVES = { ArrowDown: 1, ArrowUp: -1 };
 
-/** `pages`: those of the navigation, as [icon, name, address]. */
+/** `pages`: the pages of the navigation, as [icon, name, address]. */
 export function Palette({ pages }) {
   const dialog = useRef();
   const list = useRef();

@@ -1,4 +1,4 @@
-// What every page watches in addition to its own data: the halt, dead letters, what agents wait for, and notices.
+// Every page watches this in addition to its own data: the halt, dead letters, requests to people, and notices.
 import { get } from "./api.js";
 import { showToast } from "./dialogs.js";
 import { preferences, signal, useEffect } from "./lib.js";

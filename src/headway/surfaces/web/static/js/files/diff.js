@@ -1,4 +1,4 @@
-// What changed between two versions: side by side where there is room, otherwise one below the other.
+// The changes between two versions: side by side where there is room, otherwise one below the other.
 import { get } from "../core/api.js";
 import { html, useEffect, useState } from "../core/lib.js";
 import { Empty } from "../core/ui.js";
@@ -32,7 +32,7 @@ function* numberLines({ old_start: oldStart, new_start: newStart, lines }) {
   }
 }
 
-/** Lines side by side: those that were deleted, beside those that took their place. */
+/** Lines side by side: the deleted ones beside the ones that took their place. */
 function pairLines(lines) {
   const rows = [];
   let deleted = [];

@@ -17,7 +17,7 @@ const VIEWS = [
   ["changes", "Changes"],
 ];
 
-/** What the address names. Versions that do not exist become the newest one, and the one before. */
+/** The versions that the address names. Versions that do not exist become the newest one, and the one before. */
 function readAddress(versions) {
   const given = new URLSearchParams(search.value);
   const find = (name) => versions.find(({ n }) => String(n) === given.get(name));

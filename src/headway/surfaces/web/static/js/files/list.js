@@ -69,7 +69,7 @@ async function loadOlder() {
 const { load: loadNewest } = createLiveList(fetchNewest, replaceNewest, () => {});
 const reload = coalesce(loadNewest);
 
-/** What the filters name may not exist any more: the page says so instead of showing a list of something else. */
+/** The goal or conversation of a filter may not exist any more: the page says so instead of showing a list of something else. */
 async function load() {
   try {
     await loadNewest();

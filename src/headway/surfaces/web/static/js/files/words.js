@@ -42,7 +42,7 @@ export const toAddress = (file, n = file.version.n) => `/files/${file.id}${n ===
 
 export const toContentAddress = (id, n) => `/v1/files/${id}/content?version=${n}`;
 
-/** What the work belongs to: a goal, or a conversation with its title. */
+/** The owner of the work: a goal, or a conversation with its title. */
 export function Owner({ version }) {
   if (version.goal_id) {
     const goal = goals.value.find(({ id }) => id === version.goal_id);

@@ -1,4 +1,4 @@
-// What a person can decide about a paused goal. Each choice says what it does.
+// The decisions of a person about a paused goal. Each choice states its effect.
 import { patch, post } from "../core/api.js";
 import { ask, attempt } from "../core/dialogs.js";
 import { html, useId, useRef } from "../core/lib.js";

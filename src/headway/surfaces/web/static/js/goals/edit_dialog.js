@@ -41,7 +41,7 @@ function Fields({ goal }) {
     <${Field} name="What should be achieved?" hint="Another text leads to a new plan. Finished work is kept.">
       <textarea name="description" required maxlength=${TEXT_LIMIT} dir="auto" defaultValue=${goal.description}></textarea>
     <//>
-    <${Field} name="How will success be recognized?" hint="Other criteria lead to a new plan, too.">
+    <${Field} name="How will success be recognized?" hint="Other criteria also lead to a new plan.">
       <textarea name="criteria" maxlength=${TEXT_LIMIT} dir="auto" defaultValue=${goal.success_criteria}></textarea>
     <//>`;
 }

@@ -52,7 +52,7 @@ const askToAbandon = (run) =>
     confirm: "Abandon the goal",
     run,
   });
-/** What the goal's agents wait for a person for. */
+/** The requests of the goal's agents to people. */
 function Requests({ goal }) {
   const list = requests.value.filter(({ goal_id }) => goal_id === goal.id);
   if (!list.length) return null;

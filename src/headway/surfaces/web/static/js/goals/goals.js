@@ -32,7 +32,7 @@ const ORDERS = [
   ["deadline", "Next deadline first"],
 ];
 
-/** What is shown, as the address says it: ?show=paused&q=words&sort=priority */
+/** The list on screen, as the address has it: ?show=paused&q=words&sort=priority */
 const chosen = computed(() => {
   const parameters = new URLSearchParams(search.value);
   const choose = (options, value) => (options.some(([name]) => name === value) ? value : options[0][0]);
@@ -209,7 +209,7 @@ const Table = ({ list }) => html`<table class="goals-table">
   <tbody>${list.map((goal) => html`<${Row} key=${goal.id} goal=${goal} />`)}</tbody>
 </table>`;
 
-/** What stands for the goals until the server has answered. */
+/** The placeholder of the goals until the server has answered. */
 const Placeholder = () => html`<div class="goal-skeletons" role="status" aria-label="Loading">
   ${["w70", "w56", "w88", "w70", "w56"].map((width, at) => html`<span key=${at} class="skeleton ${width}"></span>`)}
 </div>`;

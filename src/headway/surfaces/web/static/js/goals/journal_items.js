@@ -9,7 +9,7 @@ const sayOnce = (word, reason = "") => (reason.toLowerCase().startsWith(word.toL
 
 const RECOVERIES = { retry: "restarted", replan: "replanned" };
 
-/** What the recovery decided about each interrupted sub-goal: {"7": "resume"} */
+/** The decision of the recovery about each interrupted sub-goal: {"7": "resume"} */
 export function describeRecovery(decisions) {
   const parts = Object.entries(decisions ?? {}).map(([id, action]) => `#${id} ${RECOVERIES[action] ?? "resumed"}`);
   return parts.length ? `: ${parts.join(", ")}` : ", no sub-goal was interrupted";
@@ -89,7 +89,7 @@ function describeEntry({ kind, data }) {
   return { group, icon, tone, text: describe(data ?? {}), full: open?.(data ?? {}) || "" };
 }
 
-// What happened to one sub-goal
+// The story of one sub-goal
 
 const INTERVENTIONS = {
   message: "got a hint",

@@ -1,4 +1,4 @@
-// What became of a goal that has ended. It comes first on the page: how it ended, what came out of it, and the files.
+// The result of a goal that has ended. It comes first on the page: the ending, the outcome and the files.
 import { post } from "../core/api.js";
 import { ask } from "../core/dialogs.js";
 import { html } from "../core/lib.js";

@@ -28,7 +28,7 @@ function CostStat({ state }) {
   <//>`;
 }
 
-// What became of the sub-goals, in the order of the bar.
+// The states of the sub-goals, in the order of the bar.
 const SHARES = [
   ["completed", "done"],
   ["diverged", "diverged"],

@@ -12,7 +12,7 @@ const ALIGNMENT = /text-align:(left|center|right)/;
 const TOP_LEVEL = 2; // the conversation's title has level 1
 const LOWEST_LEVEL = 6;
 
-/** What the parts of a message share. `id`: the prefix of its names in the page. */
+/** Shared by the parts of a message. `id`: the prefix of its names in the page. */
 export const createContext = (id) => ({ id, headings: [], formulas: 0, code: 0, isOpen: false });
 
 const findAlignment = (token) => ALIGNMENT.exec(token.attrGet("style") ?? "")?.[1];

@@ -59,7 +59,7 @@ function LiveTab({ module: { Tab, load, on } }) {
   return html`<${Tab} />`;
 }
 
-/** What is on screen instead of a tab, while it is loaded and where there is none. It follows the events that all pages follow. */
+/** The screen instead of a tab, while it is loaded and where there is none. It follows the events that all pages follow. */
 function NoTab({ children }) {
   useStream("/v1/events", () => ({ load: async () => {}, on: {} }));
   return children;

@@ -7,7 +7,7 @@ import { Icon } from "../core/ui.js";
 const WIDTHS = ["w70", "w88", "w56"];
 const POLL_MS = 5_000;
 
-/** What stands for content that the server has not sent yet. */
+/** The placeholder of content that the server has not sent yet. */
 export const Skeletons = ({ count = 3 }) => html`<div class="skeletons in-card" role="status" aria-label="Loading">
   ${Array.from({ length: count }, (_, at) => html`<span key=${at} class="skeleton ${WIDTHS[at % 3]}"></span>`)}
 </div>`;
@@ -30,7 +30,7 @@ export function usePolling(load) {
 
 // Filters, in the address
 
-/** The filters that the address names: those of `names` that have a value. */
+/** The filters that the address names: the ones of `names` that have a value. */
 export function getFilters(...names) {
   const parameters = new URLSearchParams(search.value);
   return Object.fromEntries(names.map((name) => [name, parameters.get(name)]).filter(([, value]) => value));
@@ -63,7 +63,7 @@ export function Pages({ cursor }) {
 export const JOB_STATES = ["queued", "running", "delayed", "completed", "canceled", "dead"];
 export const JOB_KINDS = ["turn", "agent", "goal", "tool", "webhook", "notice"];
 
-/** What a job is for, in a few words. */
+/** The purpose of a job, in a few words. */
 export const describeJob = ({ kind, payload }) => payload.request ?? payload.task ?? payload.name ?? payload.text ?? kind;
 
 /** Run an action, then fetch again. If the server refuses, show why. */

@@ -1,4 +1,4 @@
-// What people wrote about a todo, oldest first.
+// The comments of people on a todo, oldest first.
 import { patch, post, remove } from "../core/api.js";
 import { ask, attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";

@@ -1,4 +1,4 @@
-// What a todo waits for and what waits for it.
+// The todos that a todo waits for, and the ones that wait for it.
 import { attempt } from "../core/dialogs.js";
 import { html, useRef } from "../core/lib.js";
 import { Icon, StatusIcon } from "../core/ui.js";

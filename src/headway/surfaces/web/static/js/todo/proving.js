@@ -41,7 +41,7 @@ function OverrideForm({ id, onClose }) {
   </form>`;
 }
 
-/** What failed when a person tried to complete the todo. */
+/** The checks that failed when a person tried to complete the todo. */
 export function Failures({ id, failures }) {
   const [isOverriding, setIsOverriding] = useState(false);
   const button = useFocusBack(isOverriding);

@@ -10,7 +10,7 @@ const COMMENTS_PAGE = 100;
 const loaded = signal(null); // {todo, receipts, neighbours, isGone} or {id, isMissing}
 /** The comments: {id: of the todo, list, next}. */
 export const comments = signal(null);
-/** What is known of the open todo; null until the server has answered. */
+/** The open todo; null until the server has answered. */
 export const view = computed(() => {
   const known = loaded.value;
   return known && (known.todo?.id ?? known.id) === shownId.value ? known : null;

@@ -1,4 +1,4 @@
-// What agents changed in a git repository: one line, which opens to show the files and the diff.
+// The changes of agents in a git repository: one line, which opens to show the files and the diff.
 import { attempt } from "../core/dialogs.js";
 import { html, useState } from "../core/lib.js";
 import { Icon, pluralize } from "../core/ui.js";

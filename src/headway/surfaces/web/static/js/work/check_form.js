@@ -1,4 +1,4 @@
-// The form that adds a check: its kind, then the fields of that kind. What has no field here can be written as JSON.
+// The form that adds a check: its kind, then the fields of that kind. Anything without a field here can be written as JSON.
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Select } from "../core/ui.js";
 

@@ -9,7 +9,7 @@ import { abbreviate, formatSpan } from "./describe.js";
 import { Fold } from "./fold.js";
 
 const Transcript = createLazy(async () => (await import("./transcript.js")).Transcript);
-/** What agents changed in a repository, which most do not have. */
+/** The changes of agents in a repository, which most do not have. */
 export const Changes = createLazy(async () => (await import("../../work/changes.js")).Changes);
 const STATUS_WORDS = { queued: "will start", running: "works", waiting: "waits" };
 

@@ -9,7 +9,7 @@ const findChoice = (key) => {
   return choices.get(key);
 };
 
-/** What the user chose. A component that reads it renders again when it changes. */
+/** The choice of the user. A component that reads it renders again when it changes. */
 export const isOpen = (key) => findChoice(key).value;
 export const setOpen = (key, open) => (findChoice(key).value = open);
 

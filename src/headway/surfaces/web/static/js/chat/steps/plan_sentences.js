@@ -1,4 +1,4 @@
-// What calls of plan tools did, in sentences. The plan itself is in the todo panel.
+// The effects of calls of plan tools, in sentences. The plan itself is in the todo panel.
 import { pluralize } from "../../core/ui.js";
 
 const REPLACING_TOOLS = new Set(["write_todos", "TodoWrite", "update_plan"]);

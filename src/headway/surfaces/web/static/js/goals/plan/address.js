@@ -1,4 +1,4 @@
-// What of a goal is on screen, as its address says it: ?view=list&sub=12
+// The part of a goal that is on screen, as its address has it: ?view=list&sub=12
 import { computed } from "../../core/lib.js";
 import { navigate, path, search } from "../../core/router.js";
 

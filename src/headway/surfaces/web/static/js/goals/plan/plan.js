@@ -61,7 +61,7 @@ const Timeline = createLazy(async () => (await import("./timeline.js")).Timeline
 
 const RENDERERS = { graph: GraphView, list: ListView, timeline: Timeline, plans: Generations };
 
-/** Shows what a later plan has replaced in the graph, too. */
+/** Also shows in the graph what a later plan has replaced. */
 function SupersededSwitch({ count, state }) {
   const change = (event) => attempt(() => state.showPlan(event.currentTarget.checked ? "all" : "current"));
   return html`<label class="switch">

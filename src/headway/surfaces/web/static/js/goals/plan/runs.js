@@ -26,7 +26,7 @@ function describeRun(run) {
     .join(" · ");
 }
 
-/** What a run changed in its repository. */
+/** The changes of a run in its repository. */
 function ChangesOfRun({ runId }) {
   const [changes, setChanges] = useState(null);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// What an entry of the audit log changed, field by field.
+// The changes of an entry of the audit log, field by field.
 const VALUE_LENGTH = 200; // characters of a value that are shown
 const CHANGES_LIMIT = 12;
 const UNSPOKEN = new Set(["id", "tenant_id", "session_of", "last_used_at", "created_at"]); // the target and the time say it

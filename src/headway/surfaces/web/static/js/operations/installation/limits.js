@@ -1,4 +1,4 @@
-// What the tenant may use, and what it uses now.
+// The limits of the tenant, and its present usage.
 import { get } from "../../core/api.js";
 import { html, signal } from "../../core/lib.js";
 import { Card, formatMoney } from "../../core/ui.js";

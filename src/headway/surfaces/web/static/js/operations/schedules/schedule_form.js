@@ -163,7 +163,7 @@ export function ScheduleForm({ schedule, names, onClose }) {
   </dialog>`;
 }
 
-/** What a request sends to create a deleted schedule again. */
+/** The body of the request that creates a deleted schedule again. */
 export function buildCopy(schedule) {
   const timing = schedule.cron ? { cron: schedule.cron, timezone: schedule.timezone } : { every_s: schedule.every_s };
   const { goal, message, tool } = schedule;

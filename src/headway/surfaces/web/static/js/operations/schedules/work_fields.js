@@ -1,4 +1,4 @@
-// What a schedule does: send a message to an agent, set a goal, or call a tool.
+// The work of a schedule: send a message to an agent, set a goal, or call a tool.
 import { get } from "../../core/api.js";
 import { html, useEffect, useState } from "../../core/lib.js";
 import { Choice } from "../../core/ui.js";

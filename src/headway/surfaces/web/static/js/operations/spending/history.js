@@ -1,4 +1,4 @@
-// What agents spent per day, by model, role or goal: a chart, its legend with the totals, and the same as a table.
+// The spending of agents per day, by model, role or goal: a chart, its legend with the totals, and the same as a table.
 import { get } from "../../core/api.js";
 import { html, signal, useEffect } from "../../core/lib.js";
 import { Card, Choice, Empty, formatMoney, pluralize } from "../../core/ui.js";

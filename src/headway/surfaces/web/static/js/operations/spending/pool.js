@@ -1,4 +1,4 @@
-// What the agents spent in the last 24 hours: the pool, the models and the limit.
+// The spending of the last 24 hours: the pool, the models and the limit.
 import { get, put } from "../../core/api.js";
 import { attempt, showToast } from "../../core/dialogs.js";
 import { html, signal, useRef } from "../../core/lib.js";

@@ -7,7 +7,7 @@ import { pluralize } from "../../core/ui.js";
 const PER_REQUEST = 100;
 const VERBS = { retry: "Retried", drop: "Dropped" };
 
-/** What is under way: {action, total, done, refused: [{id, detail}], isStopped, isOver}; null before the first. */
+/** The work under way: {action, total, done, refused: [{id, detail}], isStopped, isOver}; null before the first. */
 export const progress = signal(null);
 
 const update = (changes) => (progress.value = { ...progress.value, ...changes });
@@ -31,7 +31,7 @@ async function sendAll(kind) {
   while (cursor && !progress.value.isStopped);
 }
 
-/** Change the jobs with these ids, or all dead ones, or those of one kind. `total`: how many that are, as far as is known. */
+/** Change the jobs with these ids, or all dead ones, or all of one kind. `total`: how many that are, as far as is known. */
 export async function changeDeadJobs(action, { ids = null, kind = "", total }) {
   progress.value = { action, total, done: 0, refused: [], isStopped: false, isOver: false };
   try {
