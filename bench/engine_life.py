@@ -19,7 +19,7 @@ from headway import settings
 from headway.actions.access import local_tenant
 from headway.actions.runs import jobs
 from headway.actions.todos import conversations
-from headway.actions.turns import turns, views
+from headway.actions.turns import turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.running_turns import run_turn
@@ -89,7 +89,7 @@ def memory(shop: Workshop) -> Measurements:
             request = turns.TurnRequest("Plan three things.")
             database.write(partial(turns.start_turn, tenant_id=tenant_id, conversation_id=conversation_id, request=request))
         deadline = time.monotonic() + PATIENCE_S
-        while (running := len(database.read(lambda tx: views.list_jobs(tx, tenant_id, "running", AT_WORK)).jobs)) < AT_WORK:
+        while (running := len(database.read(lambda tx: jobs.list_jobs(tx, tenant_id, "running", AT_WORK)).jobs)) < AT_WORK:
             assert time.monotonic() < deadline, f"{running} of {AT_WORK} turns are at work"
             time.sleep(0.1)
     megabytes = psutil.Process(process.pid).memory_info().rss / 1e6
