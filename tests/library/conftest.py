@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import skip_certificates_in
 from tests.conftest import new_database
 from tests.library.contract import Variant, build_embedded, build_remote, build_sync, build_sync_remote, write_policy
 from tests.surfaces.server_harness import Service, run_server
@@ -15,6 +16,11 @@ os.environ["LANGSMITH_TRACING"] = "false"
 
 # Tests marked `both_databases` use Postgres as well. The others do so only in `make torture`.
 VARIANTS = ["embedded-sqlite", "embedded-postgres", "remote-sqlite", "remote-postgres", "sync-sqlite", "sync_remote-sqlite"]
+
+
+@pytest.fixture(autouse=True)
+def no_certificates(request: pytest.FixtureRequest) -> None:
+    skip_certificates_in(request)
 
 
 @pytest.fixture(scope="session")

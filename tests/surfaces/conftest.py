@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import skip_certificates_in
 from tests.model_server import ModelServer
 from tests.surfaces.model_fixtures import model_settings, open_chatter
 from tests.surfaces.server_harness import Client, Service, run_server
@@ -13,10 +14,11 @@ from tests.surfaces.shell import Shell
 
 
 @pytest.fixture
-def headway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def headway(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     for name in list(os.environ):
         if name.startswith("HEADWAY_") and not name.startswith("HEADWAY_TEST_"):
             monkeypatch.delenv(name)
+    skip_certificates_in(request)
     folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
