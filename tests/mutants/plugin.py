@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from tests.costs import count_seconds
-
 FOLDER = Path.cwd() / ".mutants"
 RECORDING = (FOLDER / "current").exists()
 if RECORDING:  # before anything of Headway is imported
@@ -38,6 +36,9 @@ class Recorder:
     """Tells all processes of a test which test it is, and measures what the test costs."""
 
     def __init__(self) -> None:
+        from tests.costs import count_seconds  # noqa: PLC0415  # conftest.py loads it as a plugin, which has to come first
+
+        self.count_seconds = count_seconds
         with (FOLDER / "current" / str(os.getpid())).open("r+b") as file:
             self.current = mmap.mmap(file.fileno(), 8)
         self.numbers: dict[str, int] = {}
@@ -53,9 +54,9 @@ class Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         number = self.numbers[item.nodeid]
         self.current[:8] = number.to_bytes(8, "little")
-        started, spent = time.monotonic(), count_seconds(os.getpid())
+        started, spent = time.monotonic(), self.count_seconds(os.getpid())
         result = yield
-        seconds = time.monotonic() - started, count_seconds(os.getpid()) - spent
+        seconds = time.monotonic() - started, self.count_seconds(os.getpid()) - spent
         with (FOLDER / "times" / str(os.getpid())).open("a") as file:
             file.write(f"{number} {max(seconds):.3f} {seconds[0]:.3f} {seconds[1]:.3f}\n")
         return result
