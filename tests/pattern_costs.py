@@ -137,7 +137,7 @@ class CostReader:
             elif item is codes.LITERAL:
                 signs |= {chr(value)}
             elif item is codes.RANGE:
-                signs |= {sign for sign in self.alphabet if value[0] <= ord(sign) <= value[1]} | {chr(value[0])}
+                signs |= list_range(*value, self.alphabet)
             else:
                 signs |= list_category(value, self.alphabet)
         signs = self.fold(signs)
@@ -178,6 +178,11 @@ class CostReader:
 
 
 ANCHORS = (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING)
+
+
+@cache
+def list_range(first: int, last: int, alphabet: Signs) -> Signs:
+    return frozenset(sign for sign in alphabet if first <= ord(sign) <= last) | {chr(first)}
 
 
 @cache

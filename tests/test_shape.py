@@ -509,8 +509,11 @@ def list_patterns(name: str, path: Path) -> Iterator[tuple[str, PatternUse]]:
             if isinstance(value, tuple)
             else [value]
         )
+        patterns = [one for one in found if isinstance(one, re.Pattern)]
+        if not patterns:
+            continue
         calls = set(re.findall(rf"\b{variable}\.([a-z]+)\(", source)) or ({"fullmatch"} if variable == "RULES" else {"search"})
-        for index, one in enumerate(one for one in found if isinstance(one, re.Pattern)):
+        for index, one in enumerate(patterns):
             place = f"{variable}[{index}]" if isinstance(value, tuple) else variable
             text = one.pattern if isinstance(one.pattern, str) else one.pattern.decode()
             yield f"{name}:{place}", PatternUse(text, one.flags & ~re.UNICODE, bool(calls - ANCHORED_CALLS))
