@@ -43,6 +43,8 @@ def test_a_failing_sub_goal_is_replanned_and_its_dependants_never_start(database
     with open_pursuit(database_url, tmp_path, by_part({"dig": failure()}, plan=steps, replan=another_way)) as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == 1
+        [asked] = pursuit.list_requests("replan")
+        assert "[failed] dig: It rains." in asked.last
         statuses = pursuit.statuses()
         assert statuses.pop("paint") in ("completed", "skipped"), "it needed nothing of what failed"
         assert statuses == {

@@ -441,6 +441,7 @@ def test_a_response_streams_its_progress_and_its_answer(ai: openai.OpenAI, model
     assert response.usage.input_tokens_details.cached_tokens == 0
     stored = ai.responses.retrieve(response.id)
     assert (stored.output_text, stored.status, stored.usage) == ("Bought.", "completed", response.usage)
+    assert (stored.created_at, stored.id) == (response.created_at, response.id)
 
 
 def test_a_response_continues_the_one_before_it(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:

@@ -1,12 +1,13 @@
 """/v1/views: named sets of the board's filters."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from headway.actions.access import tokens
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import Client
+from tests.surfaces.server_harness import PATIENCE_S, Client
 from tests.tables import each_row
 
 NAMES = ("status", "conversation_id", "agent_id", "proof", "q", "priority", "label", "overdue")
@@ -29,6 +30,7 @@ def test_a_view_is_saved_listed_changed_and_deleted(client: Client) -> None:
 
     assert view["filters"] == filters | {"status": "canceled"}
     assert (view["name"], view["person"], view["revision"]) == ("Broken", "a test", 0)
+    assert 0 <= time.time() - view["created_at"] < PATIENCE_S
     assert listed == {"views": [view]}
     assert changed == view | {
         "name": "Only this list",
