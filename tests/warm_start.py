@@ -408,6 +408,7 @@ def fork_server() -> None:
     pid = os.fork()
     if pid:
         os.environ[SERVER] = f"{pid} {channel.detach()} {address}"
+        atexit.register(shutil.rmtree, os.path.dirname(address), ignore_errors=True)  # if this process never uses the server
         child_end.close()
         listener.close()
         return
