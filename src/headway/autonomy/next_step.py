@@ -14,7 +14,7 @@ from headway.agents.loop.calls import proofs, proposals
 from headway.agents.loop.context import load_context
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
-from headway.autonomy import check_ins, planner, prompts, recovery
+from headway.autonomy import check_ins, evaluation, planner, prompts, recovery
 from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunGoalChecks, WorkInline
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
@@ -79,12 +79,12 @@ def apply_resumption(step: PursuitStep, result: FormResult[recovery.ResumptionFo
 
 def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
     """Judge ended sub-goals by metrics before replanning, so that a bad outcome counts against the plan that produced it."""
-    evaluations = [
-        (sub_goal, evaluation) for sub_goal in step.list_unjudged() if (evaluation := planner.evaluate_by_metric(sub_goal))
+    judgements = [
+        (sub_goal, judgement) for sub_goal in step.list_unjudged() if (judgement := evaluation.evaluate_by_metric(sub_goal))
     ]
-    for sub_goal, evaluation in evaluations:
-        sub_goals.judge(step.tx, step.goal, sub_goal, *evaluation)
-    return None if evaluations else CLEAR
+    for sub_goal, judgement in judgements:
+        sub_goals.judge(step.tx, step.goal, sub_goal, *judgement)
+    return None if judgements else CLEAR
 
 
 def ensure_plan(step: PursuitStep) -> CheckResult:
@@ -234,11 +234,11 @@ def evaluate_outcomes(step: PursuitStep) -> CheckResult:
     if not unjudged:
         return CLEAR
     sub_goal = unjudged[0]
-    return AskQuestion(planner.build_outcome_question(step.goal, sub_goal), partial(apply_evaluation, sub_goal_id=sub_goal.id))
+    return AskQuestion(evaluation.build_outcome_question(step.goal, sub_goal), partial(apply_evaluation, sub_goal_id=sub_goal.id))
 
 
-def apply_evaluation(step: PursuitStep, result: FormResult[planner.EvaluationForm], sub_goal_id: int) -> None:
-    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *planner.to_evaluation(result))
+def apply_evaluation(step: PursuitStep, result: FormResult[evaluation.EvaluationForm], sub_goal_id: int) -> None:
+    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *evaluation.to_evaluation(result))
 
 
 def work_inline(step: PursuitStep) -> CheckResult:
@@ -315,13 +315,13 @@ def conclude(step: PursuitStep) -> CheckResult:
         subject = CheckSubject("goal", goal.id, goal.description, decode_checks(goal.checks), build_summary(step.known))
         return run_checks(step, subject, apply_goal_receipt)
     if goal.success_criteria:
-        return AskQuestion(planner.build_goal_question(goal, step.known), apply_verdict)
+        return AskQuestion(evaluation.build_goal_question(goal, step.known), apply_verdict)
     goals.complete_goal(tx, goal, build_summary(step.known))
     return None
 
 
-def apply_verdict(step: PursuitStep, result: FormResult[planner.VerdictForm]) -> None:
-    missing = planner.describe_unmet(result)
+def apply_verdict(step: PursuitStep, result: FormResult[evaluation.VerdictForm]) -> None:
+    missing = evaluation.describe_unmet(result)
     sub_goals.append(step.tx, step.goal.tenant_id, step.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
     if missing:
         goals.save_goal_and_emit(step.tx, step.goal._replace(replan_why=missing))

@@ -1,19 +1,18 @@
-"""Plans of goals and judgements of outcomes, by models."""
+"""Plans of goals, made by models or by rule, and checked before they are applied."""
 
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from headway.actions.goals.goals import format_key
-from headway.actions.turns.plan import PROVEN, to_context
-from headway.agents.instructions.prompts import SUBMIT_EVALUATION, SUBMIT_PLAN, SUBMIT_REPLAN, SUBMIT_VERDICT
+from headway.actions.turns.plan import to_context
+from headway.agents.instructions.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
 from headway.agents.instructions.roles import Roles
-from headway.agents.loop.structured import Form, FormResult, Question
+from headway.agents.loop.structured import Form, Question
 from headway.agents.tools.arguments import CHECKS_HINT
-from headway.agents.transcripts.transcript import Facts
 from headway.autonomy import prompts
 from headway.autonomy.prompts import Workforce
 from headway.ledger import text
@@ -22,7 +21,6 @@ from headway.ledger.errors import Invalid
 from headway.ledger.goal import (
     OPEN_STATUSES,
     TITLE_LIMIT,
-    Divergence,
     Experience,
     Goal,
     PlannedStep,
@@ -31,7 +29,7 @@ from headway.ledger.goal import (
     normalize_description,
 )
 from headway.ledger.items.request_items import changes_file, split_request
-from headway.ledger.money import MOST_DOLLARS, NANOS_PER_DOLLAR, to_dollars
+from headway.ledger.money import MOST_DOLLARS, NANOS_PER_DOLLAR
 from headway.ledger.parsing.checks import write_checks
 
 MAX_SUB_GOALS: Final = 100
@@ -259,63 +257,3 @@ def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedSt
         )
         for step in form.sub_goals
     ]
-
-
-# Evaluate outcomes: first by metrics, then with the cheap model tier. A failed evaluation never counts as a pass.
-
-
-class Evaluation(NamedTuple):
-    divergence: Divergence
-    reason: str
-    by: str
-
-
-class EvaluationForm(Form):
-    divergence: Divergence
-    reason: Annotated[str, Field(description="One sentence")] = ""
-
-
-class VerdictForm(Form):
-    met: StrictBool
-    reason: Annotated[str, Field(description="What is missing, in one sentence")] = ""
-
-
-def evaluate_by_metric(sub_goal: SubGoal) -> Evaluation | None:
-    """Evaluate what needs no model: failure, cost, a missing outcome, and work that its calls prove. Otherwise returns None."""
-    if sub_goal.status == "failed":
-        return Evaluation("major", f"It failed: {sub_goal.reason}", "metric")
-    if sub_goal.cost_limit and sub_goal.cost > sub_goal.cost_limit:
-        spent = f"${to_dollars(sub_goal.cost):.4f} of ${to_dollars(sub_goal.cost_limit):.4f}"
-        return Evaluation("major", f"It exceeded its cost limit: {spent}.", "metric")
-    if not prompts.get_summary(sub_goal).strip():
-        return Evaluation("major", "It ended without an outcome.", "metric")
-    if prompts.get_data(sub_goal) == PROVEN:
-        return Evaluation("none", prompts.get_summary(sub_goal), "effect")
-    return None
-
-
-def build_outcome_question(goal: Goal, sub_goal: SubGoal) -> Question[EvaluationForm]:
-    facts: Facts = {"outcome": sub_goal.outcome or ""}
-    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, sub_goal), facts, SUBMIT_EVALUATION, EvaluationForm)
-
-
-def to_evaluation(result: FormResult[EvaluationForm]) -> Evaluation:
-    if result.form is None:
-        return Evaluation("major", f"Its outcome could not be evaluated: {describe_failure(result)}", "evaluator failed")
-    return Evaluation(result.form.divergence, result.form.reason, "model")
-
-
-def describe_failure(result: FormResult[EvaluationForm] | FormResult[VerdictForm]) -> str:
-    return str(result.failure) if result.failure else result.complaint
-
-
-def build_goal_question(goal: Goal, sub_goals: Sequence[SubGoal]) -> Question[VerdictForm]:
-    text, facts = prompts.render_goal_outcome(goal, sub_goals), prompts.to_facts(sub_goals)
-    return Question("cheap", prompts.GOAL_EVALUATOR, text, facts, SUBMIT_VERDICT, VerdictForm)
-
-
-def describe_unmet(result: FormResult[VerdictForm]) -> str:
-    """Describe what is missing from the goal; empty if its success criteria are met."""
-    if result.form is None:
-        return f"The goal could not be evaluated: {describe_failure(result)}"
-    return "" if result.form.met else f"The success criteria are not met: {result.form.reason}"
