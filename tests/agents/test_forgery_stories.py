@@ -64,7 +64,7 @@ PLACES = {
     "agents/delegation.py start_sub_agent": "plan",
     "agents/transcripts/transcript.py build_runtime_message": "every story",
     "agents/loop/step.py read_on": FIXED,
-    "agents/loop/step.py apply_limit": FIXED,
+    "agents/loop/step_limits.py apply_limit": FIXED,
     "agents/loop/calls/tool_calls.py build_results_message": "plan",
     "agents/loop/items.py append_advice": "test_advice_cannot_forge_a_frame",
     "agents/loop/items.py open_context": "test_an_item_cannot_forge_a_frame",

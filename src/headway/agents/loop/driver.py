@@ -19,8 +19,7 @@ from pydantic_ai.models import ModelRequestParameters
 from headway.actions.runs import jobs, runs
 from headway.agents import tracing
 from headway.agents.instructions import guide, prompts
-from headway.agents.loop import assessor, broken_answers, compaction, gates, items
-from headway.agents.loop import step as step_loop
+from headway.agents.loop import assessor, broken_answers, compaction, gates, items, step_limits
 from headway.agents.loop.calls import proofs, tool_calls
 from headway.agents.loop.context import Offer, RunContext, Runtime, keep_tools, load_context
 from headway.agents.loop.items import is_active
@@ -268,7 +267,7 @@ def record_failure(step: Step, failure: PermanentFailure | ContextRefused | Retr
 def record_answer(step: Step, answer: ModelAnswered) -> None:
     """Append the model's message to the transcript, and pay for it. The last call, which only sums up, is not a step."""
     step.charge(answer.call)
-    if not step_loop.find_last_call(step):
+    if not step_limits.find_last_call(step):
         step.run = step.run._replace(iterations=step.run.iterations + 1)
     response = items.correct_paths(step, answer.response) if items.is_active(step) else answer.response
     step.append(response, answer.stored if response is answer.response else "")
@@ -284,8 +283,8 @@ def advance(step: Step) -> Request | None:
     match entry.message:
         case ModelRequest():
             return prepare_model_request(step)
-        case ModelResponse() as response if outcome := step_loop.find_last_call(step):
-            return step_loop.end_with_summary(step, outcome, response.text or "")
+        case ModelResponse() as response if outcome := step_limits.find_last_call(step):
+            return step_limits.end_with_summary(step, outcome, response.text or "")
         case ModelResponse() if broken_answers.join_last(step):
             return None
         case ModelResponse(finish_reason="content_filter"):
@@ -308,7 +307,7 @@ def prepare_model_request(step: Step) -> AskModel | Compact | Stop | None:
         step.read_messages()
     plan = step.plan()
     open_items = list_open_items(plan)
-    is_last = step_loop.apply_limit(step, plan)
+    is_last = step_limits.apply_limit(step, plan)
     if step.run.hint:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
