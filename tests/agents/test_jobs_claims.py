@@ -170,7 +170,7 @@ def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, 
         ledger.database.write(lambda tx, job=job: job_store.save_job(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
     with open_database(database_url) as database:
         engine = build_engine(database, "one", EngineLimits(stagger_s=STAGGER_S))
-        assert ledger.database.write(engine.recover) == 200
+        assert ledger.database.write(engine.takeover.recover) == 200
     rows = ledger.database.read(lambda tx: tx.all("SELECT due_at - updated_at FROM jobs WHERE state = 'queued' AND owner = ''"))
     delays = sorted(int(delay) for (delay,) in rows)
     assert len(delays) == 200
@@ -267,7 +267,7 @@ def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(
         engine.start()
         await wait_until(lambda: len(engine.tasks) == 3)
         ledger.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
-        assert ledger.database.write(engine.recover) == 0
+        assert ledger.database.write(engine.takeover.recover) == 0
         gate.set()
         await wait_until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 
 from headway.actions.engine import dead_letters
 from headway.actions.runs import jobs
-from headway.engine.engine import INTERRUPTED_ERROR, MAX_LOST_WORKERS
+from headway.engine.takeover import INTERRUPTED_ERROR, MAX_LOST_WORKERS
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
 from headway.testing import scripted_model
 from tests.agents.job_harness import (
@@ -147,7 +147,7 @@ def test_a_job_that_keeps_killing_its_process_is_dead(database_url: str, tmp_pat
         enqueue(talk)
         for lost_workers in range(1, MAX_LOST_WORKERS + 1):
             talk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'running', owner = 'a process that is no more'"))
-            assert talk.database.write(talk.headway.engine.recover) == 1
+            assert talk.database.write(talk.headway.engine.takeover.recover) == 1
             assert talk.job().state == ("queued" if lost_workers < MAX_LOST_WORKERS else "dead")
         assert list_errors(talk) == [INTERRUPTED_ERROR] * MAX_LOST_WORKERS
         assert [event["code"] for event in talk.list_event_data("turn_failed")] == ["internal"]
@@ -163,6 +163,6 @@ def test_a_recovery_is_reported_once_to_each_tenant(database_url: str, tmp_path:
         for _ in range(3):
             enqueue(talk)
         talk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'running', owner = 'a process that is no more'"))
-        assert talk.database.write(talk.headway.engine.recover) == 3
-        assert talk.database.write(talk.headway.engine.recover) == 0
+        assert talk.database.write(talk.headway.engine.takeover.recover) == 3
+        assert talk.database.write(talk.headway.engine.takeover.recover) == 0
         assert [(event["runs"], event["goals"]) for event in talk.list_event_data("recovered")] == [(3, 0)]

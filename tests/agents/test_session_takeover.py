@@ -86,7 +86,7 @@ def test_a_process_is_taken_over_when_its_lock_is_free_and_its_last_heartbeat_is
         engine = build_engine(database, "one")
         engine.runner.session = session
 
-        assert ledger.database.write(engine.recover) == is_taken
+        assert ledger.database.write(engine.takeover.recover) == is_taken
 
 
 class Listener:

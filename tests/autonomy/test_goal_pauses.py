@@ -209,7 +209,7 @@ def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_
 
     def orphan(tx: Transaction) -> int:
         tx.run("UPDATE jobs SET owner = 'a process that is no more' WHERE id = ?", left.id)
-        return pursuit.headway.engine.recover(tx, [left.id])
+        return pursuit.headway.engine.takeover.recover(tx, [left.id])
 
     with open_pursuit(database_url, tmp_path, build_script(gate, later)) as pursuit:
         left = wait_until_left_at_work(pursuit)

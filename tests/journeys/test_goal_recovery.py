@@ -12,7 +12,7 @@ import pytest
 from headway.actions.engine import dead_letters
 from headway.actions.goals import goals
 from headway.actions.installation import halts
-from headway.engine.engine import MAX_LOST_WORKERS
+from headway.engine.takeover import MAX_LOST_WORKERS
 from headway.ledger.job import NEVER
 from tests.journeys.forked_process import ForkServer
 from tests.journeys.goal_scenario import Errand, Script, check_journal, count_notes, get_errand, list_entries

@@ -2,14 +2,13 @@
 
 A job is a row, created in the same transaction as the work it is for and updated in the same transaction as its results. This
 process claims jobs that are due, runs them, and records heartbeats meanwhile. Jobs of a process whose heartbeats have stopped are
-taken over. Before each change a handler checks in the row that this process still owns the job, so a process that returns late
-changes nothing.
+taken over (see `takeover`). Before each change a handler checks in the row that this process still owns the job, so a process that
+returns late changes nothing.
 
 Which jobs a process claims is decided by its dispatch: `polling`, which is built in, or an external engine behind `port`.
 """
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,11 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headway.actions.engine import schedules
-from headway.actions.runs import jobs
 from headway.engine.polling import Polling, ScheduleTicks
 from headway.engine.runner import EngineLimits, JobHandler, JobRunner
-from headway.ledger.errors import StorageError
-from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, LeaseWatch
+from headway.engine.takeover import Takeover
+from headway.ledger.job import Job
 from headway.storage.database import Database
 from headway.storage.retry import repeat_forever
 from headway.storage.server_session import ServerSession
@@ -31,15 +29,9 @@ from headway.storage.transaction import Transaction
 if TYPE_CHECKING:
     from headway.engine.external import Dispatcher
 
-log = logging.getLogger("headway.engine")
-
 HEARTBEAT_S = 0.9
 GRACE_S = 0.1
 IDLE_HEARTBEAT_S = 3.0
-SWEEP_S = 1.0
-RECOVERY_BATCH = 500
-MAX_LOST_WORKERS = 10  # how many processes a job may lose without making progress
-INTERRUPTED_ERROR = "The process that ran this job was interrupted."
 
 
 class Dispatch(Protocol):
@@ -70,13 +62,12 @@ class Engine:
         self.runner = JobRunner(database, owner, handlers, limits or EngineLimits(), session or ServerSession())
         self.database = self.runner.database
         self.ticks = ScheduleTicks(self.database, tick)
-        self.on_recovery = on_recovery  # called with the jobs that were taken over
+        self.takeover = Takeover(self.runner, on_recovery)
         self.dispatch: Dispatch | None = None
         self.background: list[asyncio.Task[None]] = []
         self.own_jobs: set[str] | None = None
         self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
-        self.lease_watch = LeaseWatch()
 
     def start(self, dispatcher: "Dispatcher | None" = None, *, alone: bool = False) -> None:
         """Start working: on jobs that the dispatcher delivers, or without one on all that are due. With `alone`, run only jobs that
@@ -88,7 +79,7 @@ class Engine:
             from headway.engine.external import Dispatched  # noqa: PLC0415  not loaded without a dispatcher
 
             self.dispatch = Dispatched(self.runner, self.ticks, dispatcher)
-        steps = [*self.dispatch.steps, self._beat] if alone else [*self.dispatch.steps, self._beat, self._sweep]
+        steps = [*self.dispatch.steps, self._beat] if alone else [*self.dispatch.steps, self._beat, self.takeover.sweep]
         self.background = [asyncio.create_task(repeat_forever(step, "the engine")) for step in steps]
 
     @property
@@ -171,40 +162,3 @@ class Engine:
     def _is_heartbeat_due(self) -> bool:
         """Whether an idle process should record a heartbeat. It does so less often, because each costs a write."""
         return self.own_jobs is None and time.monotonic() - self.last_heartbeat_at >= IDLE_HEARTBEAT_S
-
-    @property
-    def _leases(self) -> job_store.Leases:
-        """How old the last heartbeat of another process may be. The locks of sessions count once this process has a settled
-        session, because an outage of the server ends every session."""
-        return job_store.Leases(LEASE_MS, SESSION_LEASE_MS if self.runner.session.is_settled else LEASE_MS)
-
-    async def _sweep(self) -> None:
-        try:
-            has_orphans = await self.database.read(partial(job_store.has_orphans, leases=self._leases))
-        except StorageError:
-            self.lease_watch.record_outage()
-            raise
-        if self.lease_watch.may_judge(time.monotonic_ns() // 1_000_000) and has_orphans:
-            count = await self.database.write(self.recover)
-            if count:
-                log.warning("took over %d jobs of workers whose session ended or whose lease expired", count)
-                self.runner.bell.set()
-        await asyncio.sleep(SWEEP_S)
-
-    def recover(self, tx: Transaction, job_ids: Sequence[str] | None = None) -> int:
-        """Requeue jobs whose worker's session ended or whose lease expired, the first at once and the others evenly over
-        `stagger_s`. A job that has lost MAX_LOST_WORKERS workers in a row without progress is marked dead."""
-        if self.tasks:
-            self.runner.record_heartbeat(tx)  # a process that was suspended must not take over its own jobs
-        job_store.lock_family(tx, "recovery")  # so that one process recovers all jobs of a dead one and reports it once
-        orphans = job_store.lock_orphans(tx, self._leases, RECOVERY_BATCH, job_ids)
-        requeued = []
-        for index, job in enumerate(orphans):
-            if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:
-                self.runner.mark_locked_dead(tx, job, INTERRUPTED_ERROR)
-                continue
-            due_at = tx.now + int(index / len(orphans) * self.runner.limits.stagger_s * 1000)
-            requeued.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
-        if requeued:
-            self.on_recovery(tx, requeued)
-        return len(orphans)

@@ -14,8 +14,8 @@ from headway.agents.permission import find_denial
 from headway.agents.tools.execution import Execution, record_files, resolve_scope
 from headway.agents.tools.external_calls import call_external
 from headway.agents.tools.toolbox import Result, Tool, call_in_transaction, to_result
-from headway.engine.engine import INTERRUPTED_ERROR
 from headway.engine.runner import JobHandler
+from headway.engine.takeover import INTERRUPTED_ERROR
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.run import RunEnd

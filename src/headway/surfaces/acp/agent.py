@@ -138,7 +138,7 @@ class EditorAgent:
                 inbox.answer(tx, tenant_id, question.id, prompt.text, SENDER)
             else:
                 halts.check(tx)
-                self.headway.engine.recover(tx, [one.id for one in runs.list_runs(tx, tenant_id, run.turn_id, 500)])
+                self.headway.engine.takeover.recover(tx, [one.id for one in runs.list_runs(tx, tenant_id, run.turn_id, 500)])
             turn = self.build_turn(tx, conversation, jobs.get_job(tx, tenant_id, run.id))
             for one in waiting.list_by_turn(tx, tenant_id, turn.turn_id):
                 turn.translator.waiting[one.kind, one.id] = WaitingItem(f"{turn.turn_id}:{one.kind}-{one.id}", one.as_item())

@@ -170,7 +170,7 @@ class EditorTurn:
 
     def _recover(self, tx: Transaction) -> int:
         agents = runs.list_runs(tx, self.tenant_id, self.turn_id, 500)
-        return self.headway.engine.recover(tx, [run.id for run in agents])
+        return self.headway.engine.takeover.recover(tx, [run.id for run in agents])
 
     async def _leave_when_halted(self, reader: FeedReader) -> None:
         while self.job.id in self.headway.engine.tasks or await self.database.read(halts.find_active) is None:

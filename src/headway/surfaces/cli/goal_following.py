@@ -139,7 +139,7 @@ class GoalFollower:
     def requeue_runs(self, tx: Transaction) -> list[str]:
         """Return the ids of the goal's open runs, after requeuing runs whose process has died."""
         run_ids = [run.id for run in runs.list_runs(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
-        self.headway.engine.recover(tx, run_ids)
+        self.headway.engine.takeover.recover(tx, run_ids)
         return run_ids
 
     def load_goal(self, tx: Transaction) -> dict[str, Any]:

@@ -291,7 +291,7 @@ class ChatSession:
         if run is None:
             return None
         turn_runs = runs.list_runs(tx, run.tenant_id, run.turn_id, 500)
-        self.active_headway.engine.recover(tx, [turn_run.id for turn_run in turn_runs])
+        self.active_headway.engine.takeover.recover(tx, [turn_run.id for turn_run in turn_runs])
         job = jobs.get_job(tx, run.tenant_id, run.id)
         waits_for_money = finding.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
