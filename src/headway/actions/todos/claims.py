@@ -9,7 +9,7 @@ from headway.ledger.errors import Invalid, LeaseLost
 from headway.ledger.events import build_todo_event
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.todo import Lease, Todo, change_status
-from headway.storage.stores import leases as lease_store
+from headway.storage.stores import todo_leases as lease_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 

@@ -24,7 +24,7 @@ from headway.ledger.todo import (
     check_position,
     refuse_start_of_ended,
 )
-from headway.storage.stores import leases as lease_store
+from headway.storage.stores import todo_leases as lease_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.todo_pages import TodoSummary

@@ -1,4 +1,4 @@
-"""SQL for leases: which agent works on a todo, until when, and the token that proves it."""
+"""SQL for the leases of todos: which agent works on a todo, until when, and the token that proves it."""
 
 from headway.ledger.todo import Lease
 from headway.storage.columns import Columns
