@@ -31,6 +31,7 @@ from headway.ledger.job import Job
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 
 ROUNDS = 5
@@ -149,7 +150,7 @@ class Ours:
         self.engine.take(await self.database.write(self.begin_owned))
 
     def begin_owned(self, tx: Transaction) -> Job:
-        job_store.record_heartbeat(tx, self.engine.owner)
+        worker_leases.record_heartbeat(tx, self.engine.owner)
         return jobs.create_job(tx, self.tenant_id, KIND, {}, owner=self.engine.owner)
 
     def direct(self) -> float:

@@ -285,10 +285,9 @@ def test_sql_would_be_recognised() -> None:
 RUNTIME_WRITES = {
     "goals": {"end_cycle", "open_cycle"},
     "installation": {"ensure_secret"},
-    "jobs": {
-        *("announce_again", "announce_overlooked", "lock_family", "mark_announced", "record_heartbeat", "release_owner", "requeue"),
-    },
+    "jobs": {"announce_again", "announce_overlooked", "lock_family", "mark_announced", "requeue"},
     "runs": {"append_and_save", "append_messages", "save_base", "save_effect", "save_run", "withdraw_message"},
+    "worker_leases": {"record_heartbeat", "release_owner"},
 }
 
 

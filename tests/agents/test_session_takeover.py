@@ -15,6 +15,7 @@ from headway.storage.direct import DirectDatabase, connect
 from headway.storage.postgres.announcements import AnnouncementListener
 from headway.storage.server_session import SETTLING_S, ServerSession
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction, within_tenant
 from headway.testing import TenantHarness
 from tests.agents.timed_jobs import build_engine, enqueue
@@ -47,7 +48,7 @@ def leave_job(ledger: TenantHarness, age_ms: int, session_lock: int) -> None:
     def leave(tx: Transaction, tenant_id: int) -> None:
         (job,) = enqueue(tx, tenant_id, [""])
         job_store.save_job(tx, job._replace(state="running", owner="another"))
-        job_store.record_heartbeat(tx, "another", session_lock)
+        worker_leases.record_heartbeat(tx, "another", session_lock)
         tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", age_ms)
 
     ledger.write(leave)

@@ -15,7 +15,7 @@ from headway.actions.todos import conversations
 from headway.actions.turns import turns
 from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.webhook import NewWebhook
-from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
@@ -389,7 +389,7 @@ def test_agents_at_work_are_listed_and_stopped_and_a_halt_asks_first(page: Visit
 
     # A worker that stopped answering needs attention.
     def add_lost_worker(tx: Transaction) -> None:
-        job_store.record_heartbeat(tx, "attic:41:aa", 0, job_store.WorkerFacts(tx.now, 8, "0.0.9"))
+        worker_leases.record_heartbeat(tx, "attic:41:aa", 0, worker_leases.WorkerFacts(tx.now, 8, "0.0.9"))
         tx.run("UPDATE worker_leases SET beat_at = beat_at - 60000 WHERE executor_id = 'attic:41:aa'")
 
     client.desk.database.write(add_lost_worker)
@@ -402,7 +402,7 @@ def test_agents_at_work_are_listed_and_stopped_and_a_halt_asks_first(page: Visit
     expect(lost).to_contain_text("stopped answering")
     expect(lost).to_contain_text("0 of 8 slots")
     expect(workers.get_by_role("listitem").filter(has_text="idle")).to_contain_text("of 64 slots")
-    client.desk.database.write(lambda tx: job_store.release_owner(tx, "attic:41:aa"))
+    client.desk.database.write(lambda tx: worker_leases.release_owner(tx, "attic:41:aa"))
     expect(lost).to_have_count(0)
 
 

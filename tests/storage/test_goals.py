@@ -19,6 +19,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.goal_plans import add_begun_goal, add_plan, end, evaluate, get_main_run, get_sub_goal, start, sub_goal
@@ -383,12 +384,12 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
 
 def test_a_process_with_a_recent_heartbeat_counts_as_live_unless_it_runs_alone(database: DirectDatabase) -> None:
     def count_live(lease_ms: int) -> int:
-        return database.read(lambda tx: job_store.count_live_workers(tx, lease_ms))
+        return database.read(lambda tx: worker_leases.count_live_workers(tx, lease_ms))
 
     assert count_live(60_000) == 0
-    for owner in ("host:1:a", "host:2:b", f"host:3:c{job_store.ALONE_SUFFIX}"):
-        database.write(lambda tx, owner=owner: job_store.record_heartbeat(tx, owner))  # type: ignore[misc]
+    for owner in ("host:1:a", "host:2:b", f"host:3:c{worker_leases.ALONE_SUFFIX}"):
+        database.write(lambda tx, owner=owner: worker_leases.record_heartbeat(tx, owner))  # type: ignore[misc]
     assert count_live(60_000) == 2
     assert count_live(-60_000) == 0
-    database.write(lambda tx: job_store.release_owner(tx, "host:1:a"))
+    database.write(lambda tx: worker_leases.release_owner(tx, "host:1:a"))
     assert count_live(60_000) == 1

@@ -8,7 +8,7 @@ import pytest
 from headway.actions.runs import jobs
 from headway.ledger.job import Job
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import installation
+from headway.storage.stores import installation, worker_leases
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Row, Transaction
 from headway.testing import FixedClock, TenantHarness
@@ -57,7 +57,7 @@ def test_a_job_that_is_due_later_is_announced_at_once_and_again_after_its_due_ti
         pytest.param(lambda tx, job: jobs.wake_job(tx, job.tenant_id, job.id), id="wake"),
         pytest.param(lambda tx, job: jobs.delay(tx, job, tx.now + 5), id="delay"),
         pytest.param(lambda tx, job: run_and(tx, job, jobs.requeue), id="requeue"),
-        pytest.param(lambda tx, job: run_and(tx, job, lambda tx, _job: job_store.release_owner(tx, "one")), id="stop"),
+        pytest.param(lambda tx, job: run_and(tx, job, lambda tx, _job: worker_leases.release_owner(tx, "one")), id="stop"),
         pytest.param(lambda tx, job: run_and(tx, job, lambda tx, job: job_store.requeue(tx, "one", [job.id])), id="no slot"),
         pytest.param(lambda tx, job: jobs.revive(tx, jobs.fail_permanently(tx, job, "why")), id="retry of a dead letter"),
         pytest.param(lambda tx, job: job_store.announce_again(tx, [job.id]), id="refused"),

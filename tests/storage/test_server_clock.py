@@ -13,12 +13,13 @@ from headway.ledger.limits import GoalLimits
 from headway.storage.direct import DirectDatabase
 from headway.storage.postgres.server_clock import ServerClock, ServerTime
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.goal_plans import sub_goal
 from tests.jumping_server import JumpingServer, run_jumping_server
 
-LEASES = job_store.Leases(LEASE_MS, LEASE_MS)
+LEASES = worker_leases.Leases(LEASE_MS, LEASE_MS)
 
 HOUR = 3_600
 
@@ -49,7 +50,7 @@ def test_delays_and_leases_end_in_time_when_the_clock_jumps(server: JumpingServe
     desk.add()
     desk.write(claims.claim, "ada", None, 60)
     running = desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "test", {}, owner="worker"))
-    desk.database.write(lambda tx: job_store.record_heartbeat(tx, "worker"))
+    desk.database.write(lambda tx: worker_leases.record_heartbeat(tx, "worker"))
 
     server.jump(jump)
 
@@ -59,7 +60,7 @@ def test_delays_and_leases_end_in_time_when_the_clock_jumps(server: JumpingServe
         assert desk.write(claims.claim, "bob") is None
         assert not desk.database.read(jobs.has_orphans)
         server.jump(LEASE_MS // 1000)
-        assert [orphan.id for orphan in desk.database.write(lambda tx: job_store.lock_orphans(tx, LEASES, 10))] == [running.id]
+        assert [orphan.id for orphan in desk.database.write(lambda tx: worker_leases.lock_orphans(tx, LEASES, 10))] == [running.id]
         server.jump(60)
     assert list_due(desk) == [job.id]
     assert desk.write(claims.claim, "bob") is not None
@@ -69,7 +70,7 @@ def test_a_clock_that_was_set_back_while_no_process_ran_is_noticed(server: Jumpi
     with DirectDatabase(server.url) as database:
         desk = TenantHarness(database)
         job = desk.write(delay_job)
-        database.write(lambda tx: job_store.record_heartbeat(tx, "worker"))
+        database.write(lambda tx: worker_leases.record_heartbeat(tx, "worker"))
     server.jump(-HOUR)
 
     with DirectDatabase(server.url) as database:
@@ -83,7 +84,7 @@ def test_a_heartbeat_right_after_the_clock_was_set_back_is_not_old(server: Jumpi
     def beat(tx: Transaction) -> None:
         tx.one("SELECT 1")
         server.set_ahead(-HOUR)
-        job_store.record_heartbeat(tx, "worker")
+        worker_leases.record_heartbeat(tx, "worker")
 
     desk.database.write(beat)
     server.jump(0)

@@ -17,7 +17,7 @@ from headway.actions.installation import halts
 from headway.actions.runs import inbox, runs
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock
 from tests.goal_plans import add_begun_goal, add_plan, end, evaluate, start
@@ -68,7 +68,7 @@ def add_half_done(tx: Transaction, tenant_id: int) -> Goal:
 def simulate_other_process(headway: Shell) -> None:
     """Record a heartbeat of another process that stays valid for an hour."""
     with open_ledger(headway, FixedClock(int((time.time() + 3_600) * 1000))) as database:
-        database.write(partial(job_store.record_heartbeat, owner="somebody"))
+        database.write(partial(worker_leases.record_heartbeat, owner="somebody"))
 
 
 def strip_times(output: str) -> list[str]:

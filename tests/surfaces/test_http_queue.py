@@ -6,7 +6,7 @@ from headway import __version__
 from headway.actions.installation import halts
 from headway.actions.runs import jobs
 from headway.ledger.job import Job
-from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 from tests.model_server import ModelServer, text
 from tests.surfaces.conversation_client import say, wait_for_turn
@@ -121,10 +121,10 @@ def test_workers_are_listed_for_operators_with_their_load(client: Client, servic
         own = operator.desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "later", {}, owner="box:7:aa:alone")).id
         client.desk.write(lambda tx, tenant_id: jobs.create_job(tx, tenant_id, "later", {}, owner="box:7:aa:alone"))
         client.desk.database.write(
-            lambda tx: job_store.record_heartbeat(tx, "box:7:aa:alone", 0, job_store.WorkerFacts(1_000, 8, "0.9"))
+            lambda tx: worker_leases.record_heartbeat(tx, "box:7:aa:alone", 0, worker_leases.WorkerFacts(1_000, 8, "0.9"))
         )
         workers = operator.ok("GET", "/v1/workers")["workers"]
-        client.desk.database.write(lambda tx: job_store.release_owner(tx, "box:7:aa:alone"))
+        client.desk.database.write(lambda tx: worker_leases.release_owner(tx, "box:7:aa:alone"))
 
     (box,) = [worker for worker in workers if worker["host"] == "box"]
     assert (box["pid"], box["version"], box["slots"], box["running"], box["started_at"]) == (7, "0.9", 8, 2, 1)

@@ -8,7 +8,7 @@ from headway.actions.inspection.forks import ForkRequest
 from headway.actions.runs import jobs
 from headway.ledger.job import Job
 from headway.ledger.run import Run
-from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -38,5 +38,5 @@ class Forks:
         return self.own(tx, forks.fork_conversation(tx, tenant_id, conversation_id, request))
 
     def own(self, tx: Transaction, run: Run) -> Job:
-        job_store.record_heartbeat(tx, self.get_runtime().owner)
+        worker_leases.record_heartbeat(tx, self.get_runtime().owner)
         return jobs.get_job(tx, run.tenant_id, run.id)

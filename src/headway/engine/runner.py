@@ -18,6 +18,7 @@ from headway.storage.fair_queue import current_tenant
 from headway.storage.retry import StorageRetry, retry_storage
 from headway.storage.server_session import ServerSession
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction, Work
 
 log = logging.getLogger("headway.engine")
@@ -65,7 +66,7 @@ class JobRunner:
         self.limits = limits
         self.session = session
         started_at = time.time_ns() // 1_000_000
-        self.facts = job_store.WorkerFacts(started_at, limits.slots, find_version())
+        self.facts = worker_leases.WorkerFacts(started_at, limits.slots, find_version())
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.running: Counter[int] = Counter()  # jobs that run in this process, by tenant
         self.ended_jobs: Counter[tuple[str, str]] = Counter()  # jobs that ended in this process, by kind and state
@@ -102,7 +103,7 @@ class JobRunner:
         if self.claiming:
             await asyncio.wait([self.claiming])  # jobs that it claims must be requeued too
         try:
-            await self.database.write(partial(job_store.release_owner, owner=self.owner))
+            await self.database.write(partial(worker_leases.release_owner, owner=self.owner))
         except StorageError as error:
             log.warning("could not requeue unfinished jobs; other workers take them over when the lease expires: %s", error)
         for waiter in self.waiters.values():
@@ -132,7 +133,7 @@ class JobRunner:
         return claimed
 
     def record_heartbeat(self, tx: Transaction) -> None:
-        job_store.record_heartbeat(tx, self.owner, self.session.lock, self.facts)
+        worker_leases.record_heartbeat(tx, self.owner, self.session.lock, self.facts)
 
     def mark_locked_dead(self, tx: Transaction, job: Job, error: str) -> None:
         if job.kind in self.handlers:

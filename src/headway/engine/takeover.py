@@ -11,6 +11,7 @@ from headway.engine.runner import JobRunner
 from headway.ledger.errors import StorageError
 from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, LeaseWatch
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.engine")
@@ -28,16 +29,16 @@ class Takeover:
         self.lease_watch = LeaseWatch()
 
     @property
-    def leases(self) -> job_store.Leases:
+    def leases(self) -> worker_leases.Leases:
         """How old the last heartbeat of another process may be. The locks of sessions count once this process has a settled
         session, because an outage of the server ends every session."""
-        return job_store.Leases(LEASE_MS, SESSION_LEASE_MS if self.runner.session.is_settled else LEASE_MS)
+        return worker_leases.Leases(LEASE_MS, SESSION_LEASE_MS if self.runner.session.is_settled else LEASE_MS)
 
     async def sweep(self) -> None:
         """Take over the jobs of dead processes, then wait a second."""
         database = self.runner.database
         try:
-            has_orphans = await database.read(partial(job_store.has_orphans, leases=self.leases))
+            has_orphans = await database.read(partial(worker_leases.has_orphans, leases=self.leases))
         except StorageError:
             self.lease_watch.record_outage()
             raise
@@ -54,7 +55,7 @@ class Takeover:
         if self.runner.tasks:
             self.runner.record_heartbeat(tx)  # a process that was suspended must not take over its own jobs
         job_store.lock_family(tx, "recovery")  # so that one process recovers all jobs of a dead one and reports it once
-        orphans = job_store.lock_orphans(tx, self.leases, RECOVERY_BATCH, job_ids)
+        orphans = worker_leases.lock_orphans(tx, self.leases, RECOVERY_BATCH, job_ids)
         requeued = []
         for index, job in enumerate(orphans):
             if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:

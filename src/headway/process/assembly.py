@@ -33,7 +33,7 @@ from headway.library.client import Client, DoorClient
 from headway.process.host import Host
 from headway.settings import SettingArguments, Settings, load_arguments
 from headway.storage.retry import repeat_forever
-from headway.storage.stores import jobs as job_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction, Work
 from headway.values.turns import TurnReport
 
@@ -119,7 +119,7 @@ class Headway(Host, Client):
     def start_agents(self, *, alone: bool = False) -> None:
         """Load the model layer in the background, then start the engine. With `alone`, run only jobs that this process starts."""
         if alone:
-            self.executor_id += job_store.ALONE_SUFFIX
+            self.executor_id += worker_leases.ALONE_SUFFIX
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
@@ -260,7 +260,7 @@ class Headway(Host, Client):
         """
         if request.attachments:
             self._check_readable(request)
-        job_store.record_heartbeat(tx, self.executor_id)
+        worker_leases.record_heartbeat(tx, self.executor_id)
         limits = self.settings.limits
         request = request._replace(limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
         return turns.start_with_job(tx, tenant_id, conversation_id, request).job

@@ -14,7 +14,8 @@ from headway.ledger.limits import Limits
 from headway.ledger.run import Run
 from headway.storage.stores import jobs as queue_store
 from headway.storage.stores import runs as run_store
-from headway.storage.stores.jobs import ALONE_SUFFIX, Worker
+from headway.storage.stores import worker_leases
+from headway.storage.stores.worker_leases import ALONE_SUFFIX, Worker
 from headway.storage.transaction import Transaction
 
 
@@ -131,7 +132,7 @@ def show_job(tx: Transaction, tenant_id: int, job_id: str) -> dict[str, Any]:
 
 def list_workers(tx: Transaction) -> list[Worker]:
     """List the processes of all tenants that run jobs, and processes that stopped answering within a day."""
-    return queue_store.list_workers(tx, LOST_MS)
+    return worker_leases.list_workers(tx, LOST_MS)
 
 
 def group_running_jobs(tx: Transaction, tenant_id: int) -> dict[str, list[dict[str, Any]]]:

@@ -21,6 +21,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
+from headway.storage.stores import worker_leases
 from headway.storage.stores.spending import GoalRun, SpendingTotal
 from headway.storage.transaction import Transaction
 
@@ -204,7 +205,7 @@ def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
         return ["Headway is halted."]
     if job is None:
         return []
-    if not job_store.has_live_process(tx, LEASE_MS):
+    if not worker_leases.has_live_process(tx, LEASE_MS):
         return ["No process is running jobs. Start a server or a worker."]
     if job.state == "queued" and tx.now - job.due_at > 2_000:
         return ["No process has picked it up yet. If they are all busy, start another worker."]

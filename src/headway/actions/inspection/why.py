@@ -33,6 +33,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
+from headway.storage.stores import worker_leases
 from headway.storage.stores.events import CausedEvent
 from headway.storage.transaction import Transaction
 
@@ -185,7 +186,7 @@ def describe_obstacle(tx: Transaction, job: Job | None) -> str:
     if job.retry_at:
         error = excerpt(json.loads(job.errors)[-1])
         return f"Attempt {job.attempts} of {job.max_attempts} failed: {error} The next one starts at {format_moment(job.due_at)}."
-    if job.state in ("queued", "running") and not job_store.has_live_process(tx, LEASE_MS):
+    if job.state in ("queued", "running") and not worker_leases.has_live_process(tx, LEASE_MS):
         return NO_PROCESS
     return "It is queued: a process with a free slot takes it." if job.state == "queued" else ""
 

@@ -17,6 +17,7 @@ from headway.ledger.webhook import JOB_KIND as WEBHOOK_KIND
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
+from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
@@ -104,7 +105,7 @@ def delay(tx: Transaction, job: Job, until: int = NEVER) -> Job:
 
 def delete_old(tx: Transaction) -> bool:
     """Delete jobs that ended long ago and heartbeats of dead processes. Returns whether more may be left."""
-    job_store.delete_stale_leases(tx, RETENTION_MS)
+    worker_leases.delete_stale_leases(tx, RETENTION_MS)
     return job_store.delete_ended(tx, tx.now - RETENTION_MS, DELETE_BATCH) == DELETE_BATCH
 
 
@@ -156,7 +157,7 @@ def append_error(job: Job, error: str) -> str:
 
 def count_live_workers(tx: Transaction) -> int:
     """Count the live processes that take any job that is due."""
-    return job_store.count_live_workers(tx, LEASE_MS)
+    return worker_leases.count_live_workers(tx, LEASE_MS)
 
 
 def count_all(tx: Transaction) -> tuple[int, int]:
@@ -184,7 +185,7 @@ def measure_queue(tx: Transaction) -> QueueTotals:
 
 def has_orphans(tx: Transaction) -> bool:
     """Whether a running job has lost its process."""
-    return job_store.has_orphans(tx, job_store.Leases(LEASE_MS, LEASE_MS))
+    return worker_leases.has_orphans(tx, worker_leases.Leases(LEASE_MS, LEASE_MS))
 
 
 # Requested by people
