@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from headway.actions.access import idempotency, tokens
+from headway.actions.access import idempotency, spending, tokens
 from headway.actions.engine import schedules, webhooks
 from headway.actions.engine.schedules import Timing
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
 from headway.actions.guard import rules
 from headway.actions.history import files
-from headway.actions.installation import spending
 from headway.actions.runs import inbox, notices
 from headway.actions.runs.notices import NoticeSubject
 from headway.actions.todos import board, claims, proof

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic_ai.usage import RequestUsage
 
-from headway.actions.installation import spending
+from headway.actions.access import spending
 from headway.agents.models.prices import Price, Prices, load_prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.money import NANOS_PER_DOLLAR

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from headway.actions.access import spending
 from headway.actions.goals import goals, views
-from headway.actions.installation import spending
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from tests.agents.person_harness import write_policy

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.actions.access import spending
 from headway.actions.engine import run_ends
-from headway.actions.installation import spending
 from headway.actions.runs import runs
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.money import NANOS_PER_DOLLAR

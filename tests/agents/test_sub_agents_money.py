@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions.installation import spending
+from headway.actions.access import spending
 from headway.actions.runs import jobs
 from headway.ledger.money import NANOS_PER_DOLLAR
 from tests.agents.sub_agent_harness import (

@@ -7,8 +7,8 @@ import pytest
 from genai_prices import Usage, calc_price
 from pydantic_ai.usage import RequestUsage
 
+from headway.actions.access import spending
 from headway.actions.engine import run_ends
-from headway.actions.installation import spending
 from headway.actions.runs import runs
 from headway.agents.loop.driver import drive
 from headway.agents.models.prices import Price, Prices

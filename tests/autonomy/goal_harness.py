@@ -21,9 +21,10 @@ from uuid import uuid4
 import pytest
 
 from headway import settings
+from headway.actions.access import spending
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import spending, tenants
+from headway.actions.installation import tenants
 from headway.actions.runs import jobs, notices
 from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal
 from headway.ledger.job import Job

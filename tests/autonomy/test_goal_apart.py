@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from headway.actions.access import spending
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import spending, tenants
+from headway.actions.installation import tenants
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store

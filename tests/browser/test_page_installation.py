@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions.access import audit, local_tenant, tokens
-from headway.actions.installation import spending, tenants
+from headway.actions.access import audit, local_tenant, spending, tokens
+from headway.actions.installation import tenants
 from headway.storage.transaction import Transaction, within_tenant
 from tests.browser.page_harness import Profiles, Visit, look_at
 from tests.model_server import ModelServer, environment, error, text, to_script

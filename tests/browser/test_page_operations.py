@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import APIResponse, Locator, Route, expect
 
+from headway.actions.access import spending
 from headway.actions.engine import webhooks
 from headway.actions.goals import goals
-from headway.actions.installation import spending
 from headway.actions.runs import jobs, notices
 from headway.actions.todos import conversations
 from headway.actions.turns import turns

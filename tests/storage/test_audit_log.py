@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions.access import audit, tokens
+from headway.actions.access import audit, spending, tokens
 from headway.actions.engine import dead_letters
-from headway.actions.installation import halts, spending, tenants
+from headway.actions.installation import halts, tenants
 from headway.actions.runs import jobs
 from headway.actions.todos import claims, todo_checks, todos
 from headway.actions.todos.todos import Override

@@ -3,8 +3,8 @@
 from contextlib import suppress
 from uuid import uuid4
 
-from headway.actions.installation import spending
-from headway.actions.installation.spending import LockedPool, TurnSpending, Usage
+from headway.actions.access import spending
+from headway.actions.access.spending import LockedPool, TurnSpending, Usage
 from headway.actions.turns import turns
 from headway.ledger.errors import Conflict
 from headway.ledger.money import NANOS_PER_DOLLAR

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from headway.actions.access import spending
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import spending
 from headway.actions.runs import runs, sub_goals
 from headway.ledger.goal import Goal
 from headway.ledger.money import NANOS_PER_DOLLAR

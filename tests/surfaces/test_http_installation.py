@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions.installation import halts, spending
+from headway.actions.access import spending
+from headway.actions.installation import halts
 from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.settings.declarations import SETTINGS
 from tests.model_server import ModelServer, drop, environment, error, text, to_script

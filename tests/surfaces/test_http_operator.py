@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions.access import tokens
-from headway.actions.installation import halts, spending
+from headway.actions.access import spending, tokens
+from headway.actions.installation import halts
 from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.testing import TenantHarness

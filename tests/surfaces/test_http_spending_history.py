@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from headway.actions.access import spending
 from headway.actions.goals import goals
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import spending
 from headway.actions.runs import jobs
 from headway.actions.todos import conversations
 from headway.actions.turns import turns

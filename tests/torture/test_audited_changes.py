@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions.access import audit
+from headway.actions.access import audit, spending
 from headway.actions.engine import dead_letters
-from headway.actions.installation import halts, spending
+from headway.actions.installation import halts
 from headway.actions.runs import jobs
 from headway.actions.todos import claims, todos
 from headway.ledger.errors import Conflict, Halted, HeadwayError, NotFound

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from headway.actions.access import spending
 from headway.actions.goals import goals
-from headway.actions.installation import spending
 from headway.actions.runs import jobs, notices, runs
 from headway.agents.checks.runner import CheckedSubject
 from headway.agents.loop.calls import proofs

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from headway.actions.access import quotas
+from headway.actions.access import quotas, spending
 from headway.actions.goals import goals
-from headway.actions.installation import spending
 from headway.actions.runs import jobs, notices, runs
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.instructions.prompts import POOL_EXHAUSTED, STORAGE_FULL

@@ -11,10 +11,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from headway.actions.access import local_tenant
+from headway.actions.access import local_tenant, spending
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.installation import spending
 from headway.actions.todos import conversations
 from headway.actions.turns import plan as plan_turn
 from headway.actions.turns import turns

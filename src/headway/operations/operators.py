@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from headway.actions.access import audit, quotas
-from headway.actions.installation import halts, spending
-from headway.actions.installation.spending import MOST_DAYS
+from headway.actions.access import audit, quotas, spending
+from headway.actions.access.spending import MOST_DAYS
+from headway.actions.installation import halts
 from headway.actions.runs import notices
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger.money import MOST_DOLLARS, to_nanos

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import uuid4
 
+from headway.actions.access import spending
 from headway.actions.engine import run_ends
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.installation import spending, tenants
+from headway.actions.installation import tenants
 from headway.actions.turns import turns
 from headway.actions.turns.live_text import PartialAnswer
 from headway.agents.forks import Forks

@@ -1,1 +1,1 @@
-"""Who may do what: tokens, rights, quotas, and the audit log of changes to them."""
+"""Who may do what, and spend how much: tokens, rights, quotas, money, and the audit log of changes to them."""

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from headway.actions.access import spending
 from headway.actions.goals import goals
-from headway.actions.installation import spending
 from headway.actions.runs import jobs, notices, runs, waiting
 from headway.actions.todos import conversations, finding
 from headway.actions.turns import turns

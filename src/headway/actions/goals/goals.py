@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 from uuid import uuid4
 
-from headway.actions.access import audit, quotas
-from headway.actions.installation import halts, spending
+from headway.actions.access import audit, quotas, spending
+from headway.actions.installation import halts
 from headway.actions.runs import inbox, jobs, notices, runs, sub_goals, waiting
 from headway.actions.todos.proof import store
 from headway.actions.turns import turns

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final, NamedTuple
 
-from headway.actions.installation import spending
+from headway.actions.access import spending
 from headway.actions.runs import jobs, runs
 from headway.actions.todos import finding
 from headway.ledger.run import Run

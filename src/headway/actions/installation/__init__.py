@@ -1,1 +1,1 @@
-"""Whole tenants and the installation: money, halts, tenants, pruning."""
+"""Whole tenants and the installation: halts, tenants, pruning."""

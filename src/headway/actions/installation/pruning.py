@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from headway.actions.installation import spending
+from headway.actions.access import spending
 from headway.ledger.events import Event, encode_json
 from headway.ledger.tenancy import Group
 from headway.storage.stores import conversations as conversation_store

@@ -4,9 +4,8 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from headway.actions.access import audit, local_tenant, quotas, tokens
+from headway.actions.access import audit, local_tenant, quotas, spending, tokens
 from headway.actions.access.tokens import NewToken
-from headway.actions.installation import spending
 from headway.cells import redirects
 from headway.cells import rows as cell_store
 from headway.ledger import text

@@ -4,8 +4,8 @@ import json
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions.installation import spending
-from headway.actions.installation.spending import LockedPool
+from headway.actions.access import spending
+from headway.actions.access.spending import LockedPool
 from headway.actions.runs import jobs, sub_goals, waiting
 from headway.ledger import text
 from headway.ledger.cursors import NEWEST, CursorCodec

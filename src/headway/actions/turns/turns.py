@@ -4,9 +4,9 @@ import json
 from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
-from headway.actions.access import quotas
-from headway.actions.installation import halts, spending
-from headway.actions.installation.spending import Usage
+from headway.actions.access import quotas, spending
+from headway.actions.access.spending import Usage
+from headway.actions.installation import halts
 from headway.actions.runs import jobs, notices, runs, waiting
 from headway.actions.todos import conversations, finding
 from headway.actions.turns import plan

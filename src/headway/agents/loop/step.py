@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage
 
-from headway.actions.access import quotas
+from headway.actions.access import quotas, spending
 from headway.actions.engine import run_ends
 from headway.actions.goals import goals
-from headway.actions.installation import spending
 from headway.actions.runs import jobs, notices, runs
 from headway.actions.runs.runs import StepRows
 from headway.actions.turns import steering, turns

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from headway.actions.access import spending
 from headway.actions.goals import goals
 from headway.actions.goals.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
-from headway.actions.installation import spending
 from headway.actions.runs import runs
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText

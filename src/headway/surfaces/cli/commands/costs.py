@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from headway.actions.installation import spending
-from headway.actions.installation.spending import MOST_DAYS
+from headway.actions.access import spending
+from headway.actions.access.spending import MOST_DAYS
 from headway.cells.rules import Cell
 from headway.ledger.errors import Invalid
 from headway.ledger.money import to_nanos

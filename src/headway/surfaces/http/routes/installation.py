@@ -9,10 +9,10 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions.access import rights, tokens
+from headway.actions.access import rights, spending, tokens
 from headway.actions.access.tokens import Authenticate
 from headway.actions.engine import dead_letters
-from headway.actions.installation import halts, spending, tenants
+from headway.actions.installation import halts, tenants
 from headway.agents.models.text_calls import collect_broken_calls
 from headway.ledger.errors import Conflict, HeadwayError, NotFound
 from headway.ledger.money import to_dollars

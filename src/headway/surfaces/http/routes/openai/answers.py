@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from headway.actions.installation.spending import Usage
+from headway.actions.access.spending import Usage
 from headway.ledger.events import encode_json
 from headway.ledger.text import to_one_line
 from headway.surfaces.http.person_answers import KINDS

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions.installation.spending import Usage
+from headway.actions.access.spending import Usage
 from headway.agents.instructions.roles import Role, UnknownRole
 from headway.ledger.events import encode_json
 from headway.operations import front_ends, turns

@@ -8,9 +8,9 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headway.actions.access.spending import Usage
 from headway.actions.engine import run_ends
 from headway.actions.history.client_histories import ConversationName
-from headway.actions.installation.spending import Usage
 from headway.actions.runs import waiting
 from headway.actions.todos import finding
 from headway.actions.turns import turns

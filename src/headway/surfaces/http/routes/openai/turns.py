@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
+from headway.actions.access.spending import Usage
 from headway.actions.history import client_histories
 from headway.actions.history.client_histories import ContinuedConversation, ConversationName
-from headway.actions.installation.spending import Usage
 from headway.actions.runs import inbox, waiting
 from headway.actions.todos import finding
 from headway.actions.turns import steering, turns
