@@ -14,7 +14,7 @@ SECONDS ?= 1800
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture soak compatibility mutants cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-fast torture soak compatibility mutants cluster check audit format docs chromium bubblewrap nginx wrk bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -96,7 +96,14 @@ nginx:  ## install the proxy for the tests of cells, if it is missing. The servi
 		echo "The tests of cells need nginx, which cannot be installed automatically here. Install it:"; \
 		echo "apt install nginx, dnf install nginx, or brew install nginx"; exit 1; }; }
 
-bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md (15 minutes)
+wrk:  ## install the load generator and Taskwarrior for the benchmarks, if they are missing
+	@{ command -v wrk && command -v task; } >/dev/null || { \
+		echo "Installing wrk and taskwarrior, for the benchmarks …"; \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		  { $(APT_INSTALL) wrk taskwarrior || { apt-get update -q; $(APT_INSTALL) wrk taskwarrior; }; } >/dev/null; } || \
+		echo "They cannot be installed automatically here, so their rows are left out: apt install wrk taskwarrior"; }
+
+bench: $(VENV)/.installed-dev chromium wrk  ## run the benchmarks and update bench/RESULTS.md (15 minutes)
 	$(BIN)/python -m bench --write
 
 pictures: $(VENV)/.installed-dev chromium  ## update the README's pictures
