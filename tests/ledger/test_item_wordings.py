@@ -414,7 +414,6 @@ SIGN = "The shop is open form nine to five.\nAsk for Ana at the desk.\n"
         ("Change 'carrot' into 'leek' in menu.txt", "menu.txt", CARD, "carrot", "leek"),
         ("Replace carrot with leek in the file menu.txt", "menu.txt", CARD, "carrot", "leek"),
         ("Swap carrot for leek in menu.txt", "menu.txt", CARD, "carrot", "leek"),
-        ("The soup of the day in menu.txt is now leek", "menu.txt", CARD, "carrot", "leek"),
         ("Set the soup of the day to leek in menu.txt", "menu.txt", CARD, "carrot", "leek"),
         ("Turn debug on in app.ini", "app.ini", SETTINGS, "debug = false", "debug = true"),
         ("Set debug to true in app.ini", "app.ini", SETTINGS, "false", "true"),

@@ -126,6 +126,10 @@ def test_paths_are_recognised(text: str, paths: list[str]) -> None:
         ("Is a.txt correct?", False),
         ("Make sure a.py works", False),
         ("Write a poem", False),
+        ("I think utils.py should be fast enough", False),
+        ("main.py is now 400 lines long", False),
+        ("The limit in main.py should be 400", True),
+        ("Double the limit in main.py", True),
     ],
 )
 def test_an_item_asks_for_a_change_or_for_words(text: str, *, is_change: bool) -> None:

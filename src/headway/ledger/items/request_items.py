@@ -62,6 +62,7 @@ SETTING_WORDS: Final = ADJUSTING_WORDS | to_words("set change update")
 BY_WORDS: Final = to_words("by with to into for")
 RECORDING_WORDS: Final = to_words("write save store put note record enter")
 RANGE_WORDS: Final = to_words("every each all any")
+SPEAKERS: Final = to_words("i you we they it")
 NO_STATE_WORDS: Final = to_words("not pass work run stay remain exist you i we they")  # after `should`: nothing is to be changed
 CALCULATING_WORDS: Final = to_words("calculate compute work count")
 CREATING_WORDS: Final = to_words(
@@ -304,25 +305,34 @@ def changes_file(text: str) -> bool:
     question, _, rest = text.rpartition("? ")
     if question and not list_paths(question):
         text = rest  # as in `How much is 3 times 4? Save it in a.txt`
-    words = read_words(strip_lead_in(text))
+    text = strip_lead_in(text)
+    words = read_words(text)
     if not any(word.path for word in words) or text.rstrip().endswith("?") or words[0].bare in QUESTION_WORDS:
         return False
-    if words[0].bare == "do" and words[1:2] and words[1].bare in ("you", "i", "we", "they"):
+    if words[0].bare == "do" and words[1:2] and words[1].bare in SPEAKERS:
         return False
-    is_opened = words[0].bare in OPENING_WORDS or (words[0].bare == "in" and words[2:] and words[2].bare in OPENING_WORDS)
+    return (
+        has_change(words)
+        or opens_change(words)
+        or has_heading(text)
+        or has_wanted_state(words)
+        or bool(find_destinations(words, INTO_WORDS))
+    )
+
+
+def opens_change(words: Sequence[Word]) -> bool:
+    """Whether an instruction begins as `double …`, `in FILE double …`, `get FILE right` or `calculate … for FILE`."""
     bare = [word.bare for word in words]
-    is_opened = is_opened or has_heading(strip_lead_in(text))
-    is_opened = is_opened or (bare[0] == "get" and "right" in bare) or (bare[0] in CALCULATING_WORDS and "for" in bare)
-    return has_change(words) or bool(is_opened) or has_wanted_state(words) or bool(find_destinations(words, INTO_WORDS))
+    is_opened = bare[0] in OPENING_WORDS or (bare[0] == "in" and bare[2:3] != [] and bare[2] in OPENING_WORDS)
+    return is_opened or (bare[0] == "get" and "right" in bare) or (bare[0] in CALCULATING_WORDS and "for" in bare)
 
 
 def has_wanted_state(words: Sequence[Word]) -> bool:
-    """Whether the words say how something should be, as `the port in app.ini should be 90` does."""
-    return any(
+    """Whether the words say how something should be, as `the port in app.ini should be 90` does, but not `I think it should`."""
+    return words[0].bare not in SPEAKERS and any(
         (word.bare == "should" and after.bare not in NO_STATE_WORDS)
-        or (word.bare in ("is", "are") and after.bare == "now")
         or (word.bare == "instead" and after.bare == "of")
-        or (word.bare in ("goes", "go", "belongs") and after.bare in PLACE_WORDS)
+        or (word.bare in ("goes", "belongs") and after.bare in PLACE_WORDS)
         for word, after in pairwise(words)
     )
 
@@ -502,7 +512,7 @@ def find_setting(text: str) -> LineSetting | None:
 
 def is_joint(word: str, after: str) -> bool:
     """Whether two words stand between a key and its value."""
-    return (word == "should" and after in VALUE_WORDS) or (word in ("is", "are") and after == "now")
+    return word == "should" and after in VALUE_WORDS
 
 
 def parse_setting(text: str) -> LineSetting | None:
