@@ -19,8 +19,10 @@ def postpone_import(name: str) -> None:
 
     def load(attribute: str) -> Any:
         if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return getattr(import_module(name), attribute)
+            sys.modules.pop(name, None)
+        module = import_module(name)
+        vars(stand_in).update(vars(module))  # for modules that keep the stand-in
+        return getattr(module, attribute)
 
     stand_in.__dict__["__getattr__"] = load
     sys.modules[name] = stand_in
