@@ -60,6 +60,8 @@ PACKAGE = '{\n  "name": "old",\n  "version": "1.0.0"\n}\n'
         ("Add a file lamp.txt with the word lantern in it", {}, "lamp.txt", "lantern", ["lantern in it"]),
         ("sum.txt: the total of the prices in menu.txt", {"menu.txt": MENU}, "sum.txt", "14.5", ["6.20"]),
         ("Save the last line of menu.txt as last.txt", {"menu.txt": MENU}, "last.txt", "Cake 3.80", ["Soup 4.50"]),
+        ("Create these:\nsum.txt: the total of the prices in menu.txt", {"menu.txt": MENU}, "sum.txt", "14.5", ["6.20"]),
+        ("I need the areas:\nThen calculate the area of a study of 11 by 19 feet for study.txt", {}, "study.txt", "209", ["30"]),
         ("Save the word lantern in lamp.txt", {}, "lamp.txt", "lantern", ["lamp", "the word lantern"]),
         ("Create a file called lamp.txt that says lantern", {}, "lamp.txt", "lantern", ["lamp.txt"]),
         ("Create lamp.txt with the text Lights out at ten.", {}, "lamp.txt", "Lights out at ten.", ["Lights out"]),

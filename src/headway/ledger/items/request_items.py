@@ -305,16 +305,15 @@ def changes_file(text: str) -> bool:
     question, _, rest = text.rpartition("? ")
     if question and not list_paths(question):
         text = rest  # as in `How much is 3 times 4? Save it in a.txt`
-    text = strip_lead_in(text)
-    words = read_words(text)
+    words = read_words(strip_lead_in(text))
     if not any(word.path for word in words) or text.rstrip().endswith("?") or words[0].bare in QUESTION_WORDS:
         return False
     if words[0].bare == "do" and words[1:2] and words[1].bare in SPEAKERS:
         return False
     return (
         has_change(words)
-        or opens_change(words)
-        or has_heading(text)
+        or opens_change(read_own_words(text))
+        or bool(find_heading(text))
         or has_wanted_state(words)
         or bool(find_destinations(words, INTO_WORDS))
     )
@@ -322,7 +321,7 @@ def changes_file(text: str) -> bool:
 
 def opens_change(words: Sequence[Word]) -> bool:
     """Whether an instruction begins as `double …`, `in FILE double …`, `get FILE right` or `calculate … for FILE`."""
-    bare = [word.bare for word in words]
+    bare = [word.bare for word in words] or [""]
     is_opened = bare[0] in OPENING_WORDS or (bare[0] == "in" and bare[2:3] != [] and bare[2] in OPENING_WORDS)
     return is_opened or (bare[0] == "get" and "right" in bare) or (bare[0] in CALCULATING_WORDS and "for" in bare)
 
@@ -337,10 +336,14 @@ def has_wanted_state(words: Sequence[Word]) -> bool:
     )
 
 
-def has_heading(text: str) -> bool:
-    """Whether a text is `FILE: …`."""
-    start, colon, _ = text.partition(":")
-    return bool(colon) and to_path(start.strip()) != ""
+def find_heading(text: str) -> str:
+    """Return the file in `FILE: …`."""
+    return to_path(strip_lead_in(strip_introduction(text)).partition(":")[0].strip()) if ":" in text else ""
+
+
+def read_own_words(text: str) -> list[Word]:
+    """Read the words of an item without its introduction and lead-in."""
+    return read_words(strip_lead_in(strip_introduction(text)))
 
 
 def has_change(words: Sequence[Word]) -> bool:
@@ -385,11 +388,12 @@ def list_sources(text: str) -> list[str]:
     end = next((n for n, word in enumerate(words[:-1]) if word.bare == "so" and words[n + 1].bare == "that"), len(words))
     main = words[:end]  # what it is for follows, as in `correct a.py so that the tests in b.py pass`
     destinations = find_destinations(main, INTO_WORDS) or find_destinations(main, PLACE_WORDS)
-    if has_heading(text):
-        destinations = {words[0].path}
-    elif not destinations and words and words[0].bare in CALCULATING_WORDS:
+    verb = next((word.bare for word in read_own_words(text)), "")
+    if heading := find_heading(text):
+        destinations = {heading}
+    elif not destinations and verb in CALCULATING_WORDS:
         destinations = find_destinations(main, ("for",))
-    if len(destinations) > 1 and words[0].bare in RECORDING_WORDS and not any(word.bare == "and" for word in main):
+    if len(destinations) > 1 and verb in RECORDING_WORDS and not any(word.bare == "and" for word in main):
         destinations = {path for path in list_paths(text) if path in destinations and path not in list_paths(text)[:-1]}
     if end < len(words) and not destinations:
         destinations = {word.path for word in main if word.path}
@@ -403,7 +407,7 @@ def needs_existing(text: str, path: str) -> bool:
 
 def is_inside(text: str, path: str) -> bool:
     """Whether an item names its only file with `in` and does not ask for a new text: it changes a part of that file."""
-    words = read_words(strip_lead_in(strip_introduction(text)))
+    words = read_own_words(text)
     is_in = any(word.bare == "in" and after.path == path for word, after in pairwise(words))
     creates = any(word.bare in RECORDING_WORDS | CREATING_WORDS for word in words)
     return is_in and not creates and list_paths(text) == [path]
