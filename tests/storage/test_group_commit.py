@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ from headway.ledger.todo import Draft, Todo
 from headway.storage.clocks import wall_clock
 from headway.storage.database import POSTGRES_CONNECTIONS, Database
 from headway.storage.direct import DirectDatabase, ignore_commit
+from headway.storage.stores import events
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import CommitListener, Transaction, Work, within_tenant
 
 T = TypeVar("T")
@@ -123,6 +125,62 @@ def test_waiting_callers_are_committed_together(sqlite_url: str) -> None:
 
         assert house.reopen_and_list() == [str(number) for number in range(50)]
         assert len(commits) < 5, "a group is only divided if it takes long, as on a busy machine"
+
+
+def test_a_piece_of_work_sees_the_events_of_the_ones_before_it(sqlite_url: str) -> None:
+    def look(tx: Transaction, tenant_id: int) -> tuple[int, int]:
+        return len(events.list_after(tx, tenant_id, 0, 100)), tenant_store.get_stored_bytes(tx, tenant_id)
+
+    async def scenario(house: TenantDatabase) -> list[Any]:
+        async with house.block_writers():
+            looking = partial(look, tenant_id=house.tenant.id)
+            works = (house.add("a"), house.database.write(looking), house.add("b"), house.add("c"), house.database.write(looking))
+            waiting = await submit(*works)
+        return await asyncio.gather(*waiting)
+
+    with open_database(sqlite_url) as house:
+        _, (count, stored), *_, (last_count, last_stored) = run(scenario(house))
+
+        assert (count, last_count) == (1, 3)
+        assert stored < last_stored
+        with DirectDatabase(sqlite_url) as direct:
+            assert direct.read(partial(look, tenant_id=house.tenant.id)) == (last_count, last_stored)
+
+
+def test_a_piece_of_work_that_undoes_a_part_undoes_no_event_of_the_ones_before_it(sqlite_url: str) -> None:
+    def count(tx: Transaction, tenant_id: int) -> int:
+        return len(events.list_after(tx, tenant_id, 0, 100))
+
+    def add_and_fail(tx: Transaction, house: TenantDatabase) -> None:
+        house.make_work("half done")(tx)
+        count(tx, house.tenant.id)
+        raise EmptySubject
+
+    def undo(tx: Transaction, house: TenantDatabase) -> None:
+        with suppress(EmptySubject):
+            tx.attempt(partial(add_and_fail, house=house))
+
+    def look(tx: Transaction, house: TenantDatabase) -> int | None:
+        return tx.try_read(partial(count, tenant_id=house.tenant.id))
+
+    async def scenario(house: TenantDatabase) -> list[Any]:
+        database = house.database
+        async with house.block_writers():
+            works = (
+                house.add("a"),
+                database.write(partial(undo, house=house)),
+                house.add("b"),
+                database.write(partial(look, house=house)),
+            )
+            waiting = await submit(*works)
+        return await asyncio.gather(*waiting)
+
+    with open_database(sqlite_url) as house:
+        *_, seen = run(scenario(house))
+
+        with DirectDatabase(sqlite_url) as direct:
+            assert (seen, direct.read(partial(count, tenant_id=house.tenant.id))) == (2, 2)
+        assert house.reopen_and_list() == ["a", "b"]
 
 
 @pytest.mark.parametrize("error", [EmptySubject(), ValueError("odd"), StopIteration(), KeyError("k")])

@@ -316,21 +316,22 @@ class LoggedTransaction(ABC):
 
     def finish(self) -> None:
         """Run the `before_commit` work, write the events, and add up the stored bytes."""
+        self.run_closing_work()
+        self.write_log()
+
+    def run_closing_work(self) -> None:
         for work in self.closing.values():
             work(self)
-        if self.events:
-            self.write_log()
-        for tenant_id, number in sorted(self.stored.items()):  # of tenants without an event
-            add(self, tenant_id, number)
 
     def write_log(self) -> None:
         """Append the events to the logs of their tenants, in a fixed order of tenants, to prevent deadlocks."""
-        tenant_ids = {event.tenant_id for event in self.events}
-        if len(tenant_ids) == 1:
-            self.append_events(self.events[0].tenant_id, self.events)
-            return
-        for tenant_id in sorted(tenant_ids):
-            self.append_events(tenant_id, [event for event in self.events if event.tenant_id == tenant_id])
+        by_tenant: dict[int, list[Event]] = {}
+        for event in self.events:
+            by_tenant.setdefault(event.tenant_id, []).append(event)
+        for tenant_id, events in sorted(by_tenant.items()):
+            self.append_events(tenant_id, events)
+        for tenant_id, number in sorted(self.stored.items()):  # of tenants without an event
+            add(self, tenant_id, number)
 
     def append_events(self, tenant_id: int, events: "list[Event]") -> None:
         """Number and insert events of one tenant."""

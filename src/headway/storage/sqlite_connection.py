@@ -1,9 +1,11 @@
 """SQLite through APSW, which bundles the same library on every platform, with the fix for the WAL-reset bug of 3.51.2."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +21,7 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.storage.clocks import Clock, build_machine_drift, no_drift, wall_clock
-from headway.storage.logged_transaction import LoggedTransaction, is_read_statement
+from headway.storage.logged_transaction import TAKE, LoggedTransaction, is_read_statement
 from headway.storage.transaction import (
     SQLITE,
     CommitListener,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_NAP_S = 0.05
+NEEDS_LOG = re.compile(r"\b(?:events|id_ranges)\b|^SAVEPOINT")
 GROUP_LIMIT_S = 0.1  # a group that has taken this long is committed, so that work that arrived meanwhile can start
 
 ERROR_CLASSES: dict[type[apsw.Error], type[StorageError]] = {
@@ -52,35 +55,72 @@ ERROR_CLASSES: dict[type[apsw.Error], type[StorageError]] = {
 }
 
 
+@cache
+def needs_log(sql: str) -> bool:
+    """Whether events of earlier units have to be written first. The statement may read or change events, or their numbers and
+    bytes. Or it sets a savepoint: what is written after it may be undone."""
+    return sql != TAKE and bool(NEEDS_LOG.search(sql))  # TAKE numbers other rows
+
+
 class SqliteTransaction(LoggedTransaction):
-    __slots__ = ("_execute",)
+    """`log`: writes the events of all units of a group. None outside of groups."""
+
+    __slots__ = ("_execute", "log")
 
     dialect: Dialect = SQLITE
 
     def __init__(
-        self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftReader, process: ProcessState, *, read_only: bool
+        self,
+        execute: Callable[..., apsw.Cursor],
+        now: int,
+        drift_of: DriftReader,
+        process: ProcessState,
+        *,
+        read_only: bool,
+        log: "SqliteTransaction | None" = None,
     ) -> None:
         self._execute = execute
+        self.log = log
         super().__init__(now, drift_of, process, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        if not is_read_statement(sql):
-            self.before_write(sql)
+        self.prepare(sql)
         rows = self._execute(sql, parameters).fetchall()
         return rows[0] if rows else None
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        if not is_read_statement(sql):
-            self.before_write(sql)
+        self.prepare(sql)
         return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
-        if not is_read_statement(sql):
-            self.before_write(sql)
+        self.prepare(sql)
         self._execute(sql, parameters)
 
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        self.prepare(sql)
         return iter(self._execute(sql, parameters))  # no generator: if the caller stopped early, that would close the cursor
+
+    def prepare(self, sql: str) -> None:
+        """Do what has to precede a statement."""
+        if self.log and needs_log(sql):
+            self.log.flush()
+        if not is_read_statement(sql):
+            self.before_write(sql)
+
+    def hand_over(self, log: "SqliteTransaction") -> None:
+        """End a unit of a group. Its events are written together with the following units' events."""
+        self.run_closing_work()
+        log.events += self.events
+        for tenant_id, number in self.stored.items():
+            log.count_stored(tenant_id, number)
+            if tenant_id in self.process.stored:
+                self.process.stored[tenant_id] += number  # the next unit must not exceed the quota
+
+    def flush(self) -> None:
+        """Write the events that were handed over so far."""
+        self.write_log()
+        self.events = []
+        self.stored = {}
 
 
 class SqliteConnection:
@@ -181,24 +221,28 @@ class SqliteConnection:
     def close(self) -> None:
         self.raw.close()
 
-    def _open_transaction(self, *, read_only: bool = False) -> SqliteTransaction:
-        return SqliteTransaction(self.execute, self.clock(), self.read_drift, self.process, read_only=read_only)
+    def _open_transaction(self, *, read_only: bool = False, log: SqliteTransaction | None = None) -> SqliteTransaction:
+        now = log.now if log else self.clock()
+        return SqliteTransaction(self.execute, now, self.read_drift, self.process, read_only=read_only, log=log)
 
     def _all(self, works: list[Work[Any]]) -> "tuple[list[WorkOutcome], list[Event]] | None":
-        """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""
+        """Run all units without savepoints, and write their events together. If one fails, roll back, begin a new transaction and
+        return None."""
         outcomes, events = [], []
+        log = self._open_transaction()
         try:
             started = before = perf_counter()
             for work in works:
-                transaction = self._open_transaction()
+                transaction = self._open_transaction(log=log)
                 value = work(transaction)
-                transaction.finish()
+                transaction.hand_over(log)
                 events += transaction.events
                 after = perf_counter()
                 outcomes.append(WorkOutcome(value, seconds=after - before))
                 before = after
                 if after - started > GROUP_LIMIT_S:
                     break
+            log.flush()
         except Exception:  # noqa: BLE001  `_each` runs the group again and returns each error to its caller
             self._roll_back()
             self.execute("BEGIN IMMEDIATE")
