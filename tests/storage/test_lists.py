@@ -77,22 +77,33 @@ class ExplainingTransaction:
     stream = all
 
 
-@pytest.mark.parametrize(
-    "selection", [Selection(), Selection(0), Selection(1), Selection(turn_id="1"), Selection(statuses=("pending",))]
-)
-def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: str, selection: Selection) -> None:
-    """001: "Indexed on (tenant_id, conversation_id, status, position) for the per-thread list and (tenant_id, status, updated_at
-    DESC) for tenant-wide browses". 000: "CREATE INDEX … ON turn_todos(turnId, status)"."""
+def explain_list(url: str, selection: Selection, cursor: str | None = None) -> list[str]:
+    """Return the steps of SQLite's plans for a page of a list."""
 
     def explain(tx: Transaction) -> list[str]:
         explaining = ExplainingTransaction(tx)
-        todo_pages.list_todo_page(explaining, 1, selection, 50)  # type: ignore[arg-type]
+        todo_pages.list_todo_page(explaining, 1, selection, 50, cursor)  # type: ignore[arg-type]
         return explaining.steps
 
-    with DirectDatabase(sqlite_url) as database:
-        steps = database.read(explain)
+    with DirectDatabase(url) as database:
+        return database.read(explain)
+
+
+@pytest.mark.parametrize("selection", [Selection(), Selection(0), Selection(1), Selection(statuses=("pending",))])
+def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: str, selection: Selection) -> None:
+    """001: "Indexed on (tenant_id, conversation_id, status, position) for the per-thread list and (tenant_id, status, updated_at
+    DESC) for tenant-wide browses"."""
+    steps = explain_list(sqlite_url, selection)
     assert [step for step in steps if "SCAN" in step or "TEMP B-TREE" in step] == []  # no full scan and no sort
     assert any(step.startswith("SEARCH todos USING INDEX todos_") for step in steps)
+
+
+@pytest.mark.parametrize("cursor", [None, todo_pages.CURSORS.encode((2, 5, 7))])
+def test_the_todos_of_a_turn_are_found_by_the_turn_however_many_others_the_tenant_has(sqlite_url: str, cursor: str | None) -> None:
+    """000: "CREATE INDEX … ON turn_todos(turnId, status)"."""
+    steps = explain_list(sqlite_url, Selection(turn_id="1"), cursor)
+    searches = {" ".join(step.split()[:7]) for step in steps if step.startswith("SEARCH todos ")}
+    assert searches == {"SEARCH todos USING INDEX todos_of_turn (tenant_id=? AND"}
 
 
 def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millisecond(

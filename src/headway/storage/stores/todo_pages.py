@@ -20,6 +20,7 @@ from headway.storage.transaction import Transaction
 PAGE_CHARACTERS = 2_000_000  # of long texts; a page ends early rather than take long to read and to encode
 SEARCH_LIMIT = 2_000  # how many todos a search covers, so that its cost does not grow with the list
 SEARCH_STEP = 200
+IN_TURN = "turn_id = ?"
 IN_CONVERSATION = "conversation_id = ?"
 HAS_LABEL = "labels <> '' AND replace(labels, ?, '') <> labels"
 MOST_URGENT_FIRST = "ORDER BY priority, due, position, id"
@@ -51,7 +52,7 @@ class ListPart(NamedTuple):
 
 def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
     filters: list[tuple[str, Any]] = [
-        ("turn_id = ?", selection.turn_id),
+        (IN_TURN, selection.turn_id),
         ("agent_id = ?", selection.agent_id),
         ("proof = ?", selection.proof),
         ("priority = ?", selection.fields.priority),
@@ -70,7 +71,7 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
 def build_where(conditions: tuple[str, ...], *, with_plans: bool) -> str:
     """Build the condition for a selection. Without a turn and a conversation, it covers all lists but the deleted ones'."""
     where = "".join(f" AND {condition}" for condition in conditions) + ("" if with_plans else " AND turn_id IS NULL")
-    return where if {"turn_id = ?", IN_CONVERSATION} & set(conditions) else f"{where} AND {TODO_IS_SHOWN}"
+    return where if {IN_TURN, IN_CONVERSATION} & set(conditions) else f"{where} AND {TODO_IS_SHOWN}"
 
 
 @cache
@@ -95,9 +96,11 @@ def build_open_part(where: str, status: Status, list_index: int) -> ListPart:
 
 
 def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
+    # The few of a turn are found by the turn and sorted. The plus keeps the databases from reading all of the tenant's in order.
+    ended_at = "+completed_at" if IN_TURN in where else "completed_at"
     select = f"{SELECT} WHERE tenant_id = ?{where} AND completed_at <> 0"
-    order = "ORDER BY completed_at DESC, id DESC LIMIT ?"
-    return ListPart(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
+    order = f"ORDER BY {ended_at} DESC, id DESC LIMIT ?"
+    return ListPart(f"{select} {order}", f"{select} AND ({ended_at}, id) < (?, ?) {order}", lists)
 
 
 @lru_cache(maxsize=1_000)
