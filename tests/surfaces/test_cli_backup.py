@@ -41,7 +41,7 @@ def test_a_backup_beside_a_server_brings_everything_back(headway: Shell) -> None
     with run_server(f"sqlite:///{headway.ledger}", headway.folder):
         fill_home(headway)
         printed = headway.ok("backup", "all.tar.gz")
-        assert printed == f"backed up to all.tar.gz: SQLite, schema {get_newest_version()}, 3 files\n"
+        assert printed == f"backed up to all.tar.gz: SQLite, schema {get_newest_version()}, 4 files\n"
         assert os.stat("all.tar.gz").st_mode & 0o777 == 0o600
         headway.ok("todo", "add", "lost")
         assert "Another process uses" in get_error_line(headway("restore", "all.tar.gz"), 4)
@@ -56,7 +56,7 @@ def test_a_backup_beside_a_server_brings_everything_back(headway: Shell) -> None
     assert f"The files from before are in {replaced}." in printed
     assert (replaced / "workspace" / "1" / "notes.txt").read_text() == "spoiled"
     assert headway.ok("todo", "list", "--database-url", f"sqlite:///{replaced / 'headway.db'}").splitlines()[1].endswith(" lost")
-    assert headway.ok("backup", "again.tar.gz").endswith(", 3 files\n"), "the replaced files are not copied again"
+    assert headway.ok("backup", "again.tar.gz").endswith(", 4 files\n"), "the replaced files are not copied again"
     assert "exists already" in get_error_line(headway("backup", "again.tar.gz"), 4)
 
 
@@ -123,12 +123,18 @@ def test_postgres_without_its_programs_says_what_to_install(
     monkeypatch.setenv("HEADWAY_DATABASE_URL", postgres_url)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "pg_dump is not installed. Install the client programs" in get_error_line(headway("backup"), 2)
+    old = tmp_path / "pg_dump"
+    old.write_text("#!/bin/sh\necho 'pg_dump: error: aborting because of server version mismatch' >&2\nexit 1\n")
+    old.chmod(0o755)
+    assert "server version mismatch. Install the client programs" in get_error_line(headway("backup"), 1)
     assert list(headway.folder.glob("headway-backup*")) == []
 
 
 def test_files_that_are_no_backups_change_nothing(headway: Shell) -> None:
     assert "There is no database in " in get_error_line(headway("backup", "all.tar.gz"), 3)
     headway.ok("todo", "add", "keep")
+    nowhere = get_error_line(headway("backup", "absent/all.tar.gz"), 2)
+    assert nowhere.endswith("absent/all.tar.gz was not written: No such file or directory.")
     headway.ok("backup", "all.tar.gz")
     whole = Path("all.tar.gz").read_bytes()
     Path("half.tar.gz").write_bytes(whole[: len(whole) // 2])
@@ -148,7 +154,7 @@ def test_files_that_are_no_backups_change_nothing(headway: Shell) -> None:
     for name, reason in expected.items():
         assert reason in get_error_line(headway("restore", name), 2), name
     assert headway.ok("todo", "list") == "#1 [pending] keep\n"
-    assert sorted(path.name for path in (headway.folder / ".headway").iterdir()) == ["headway.db"]
+    assert sorted(path.name for path in (headway.folder / ".headway").iterdir()) == [".gitignore", "headway.db"]
     assert not (headway.folder / "outside").exists()
 
 

@@ -285,4 +285,4 @@ def test_a_halted_turn_waits_for_the_next_call(talker: Shell, model: ModelServer
 def test_the_current_folder_is_left_as_it_was(talker: Shell) -> None:
     talker.ok("chat", "hello")
     assert os.listdir() == [".headway"]
-    assert {name.partition("-")[0] for name in os.listdir(".headway")} == {"headway.db"}
+    assert {name.partition("-")[0] for name in os.listdir(".headway")} == {".gitignore", "headway.db"}

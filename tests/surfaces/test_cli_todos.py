@@ -1,5 +1,6 @@
 """`headway todo …`: every subcommand, its JSON and its exit code."""
 
+import subprocess
 import time
 from typing import Any
 
@@ -65,6 +66,14 @@ def test_a_person_writes_work_down_does_it_and_looks_back(headway: Shell, databa
     assert run("ready").out == f"#{first} [pending] plan\n"
     assert run("rm", f"{second}", f"{third}").out == f"deleted #{second}, #{third}\n"
     assert run("list", "--all").out == f"#{first} [pending] plan\n"
+
+
+def test_the_ledger_of_a_project_stays_out_of_its_repository(headway: Shell) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=headway.folder, check=True)
+    headway.ok("todo", "add", "plan")
+    assert headway.ledger.is_file()
+    shown = subprocess.run(["git", "status", "--porcelain"], cwd=headway.folder, check=True, capture_output=True, text=True)
+    assert ".headway" not in shown.stdout
 
 
 def test_a_new_todo_has_every_field_of_the_contract(headway: Shell) -> None:

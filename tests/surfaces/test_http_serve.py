@@ -52,6 +52,13 @@ def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> 
     assert lines[-1] == "  stop with Ctrl-C\n"
 
 
+def test_the_home_is_for_its_owner_alone_and_has_the_port(new_database_url: str, tmp_path: Path) -> None:
+    with run_server(new_database_url, tmp_path) as service:
+        home = Path(service.announced["home"])
+        assert home.stat().st_mode & 0o777 == 0o700
+        assert (home / "serve.port").read_text() == f"{service.url.rpartition(':')[2]}\n"
+
+
 def test_serve_creates_the_bootstrap_token_once_and_keeps_it_revoked(new_database_url: str, tmp_path: Path) -> None:
     secret = f"hw_{'b' * 43}"
     headers = {"Authorization": f"Bearer {secret}"}

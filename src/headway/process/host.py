@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from headway.process.housekeeping import Housekeeping
 from headway.settings import Settings, get_environment
 from headway.settings.redaction import build_redactor
 from headway.storage.database import Database
-from headway.storage.direct import is_sqlite
+from headway.storage.direct import create_home, is_sqlite
 from headway.storage.retry import repeat_forever
 from headway.storage.server_session import ServerSession
 
@@ -45,6 +46,8 @@ class Host:
         mcp: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings = settings
+        with suppress(OSError):  # a process on Postgres may do without
+            create_home(settings.home)
         self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
         check_extras(settings, has_mcp=bool(self.mcp_configs))
         self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))

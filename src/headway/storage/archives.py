@@ -42,7 +42,7 @@ class Archive:
         except OSError as late_error:
             error = late_error
         if isinstance(error, OSError):
-            raise BadDocument(f"The archive was not written: {error}.") from error
+            raise BadDocument(f"The archive {self.path} was not written: {error.strerror or error}.") from error
 
     def _finish(self, *, is_complete: bool) -> None:
         try:

@@ -14,6 +14,7 @@ from headway.storage.transaction import CommitListener, Connection, ProcessState
 T = TypeVar("T")
 
 BUSY_LIMIT_S = 10.0
+HOME = ".headway"
 
 
 def ignore_commit(_tenants: frozenset[int]) -> None:
@@ -52,12 +53,23 @@ def prepare_sqlite_path(url: str) -> str:
         raise SettingsError("HEADWAY_DATABASE_URL must name a file: sqlite:///PATH.")
     folder = os.path.dirname(path) or "."
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        create_home(folder)
     except OSError as error:
         raise DatabaseReadOnly(f"The folder {folder} cannot be created: {error.strerror}.") from error
     with suppress(OSError):  # SQLite reports a faulty file more precisely
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives the -wal and -shm files the same mode
     return path
+
+
+def create_home(folder: str) -> None:
+    """Create a folder for its owner alone, if there is none. One in a project is kept out of git: an assistant's `git add .` would
+    publish its data."""
+    if os.path.isdir(folder):
+        return
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if os.path.basename(folder) == HOME:
+        with suppress(OSError), open(os.path.join(folder, ".gitignore"), "x", encoding="ascii") as file:
+            file.write("*\n")
 
 
 class DirectDatabase:

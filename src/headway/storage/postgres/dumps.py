@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from headway.ledger.errors import MissingExtra, StorageError
 from headway.storage.postgres.opening import check_url
 
+INSTALL: Final = "Install the client programs of Postgres (postgresql-client), in the version of the server or a newer one."
 ALL_TENANTS: Final = "-c headway.tenant=all"  # row-level security shows all rows
 
 
@@ -34,9 +35,7 @@ def run_program(url: str, program: str, *arguments: str) -> None:
             command, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError:
-        raise MissingExtra(
-            f"{program} is not installed. Install the client programs of Postgres (postgresql-client), in the version of the "
-            "server or a newer one."
-        ) from None
+        raise MissingExtra(f"{program} is not installed. {INSTALL}") from None
     if ran.returncode != 0:
-        raise StorageError(f"{program} failed: {ran.stderr.strip() or f'exit code {ran.returncode}'}")
+        advice = f". {INSTALL}" if "version mismatch" in ran.stderr else ""
+        raise StorageError(f"{program} failed: {ran.stderr.strip() or f'exit code {ran.returncode}'}{advice}")
