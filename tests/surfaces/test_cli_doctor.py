@@ -31,6 +31,17 @@ def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     ]
 
 
+def test_a_variable_that_is_almost_a_setting_is_named(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text("HEADWAY_BUDGET=2\nHEADWAY_PORT=8485\n")
+    headway.ok("trust", "--yes")
+    for name in ("HEADWAY_MODLE", "HEADWAY_TOKEN", "HEADWAY_TEST_POSTGRES_URL", "MODLE"):
+        monkeypatch.setenv(name, "x")
+    assert [line for line in headway.ok("doctor").splitlines() if line.startswith("!")] == [
+        "! setting   HEADWAY_BUDGET is no setting and has no effect. Did you mean HEADWAY_BUDGET_USD?",
+        "! setting   HEADWAY_MODLE is no setting and has no effect. Did you mean HEADWAY_MODEL?",
+    ]
+
+
 def test_a_halt_is_reported_and_is_no_fault(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch\nbreak")
     (line,) = (line for line in headway.ok("doctor").splitlines() if not line.startswith("✔"))

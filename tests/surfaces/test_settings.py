@@ -262,6 +262,12 @@ def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
     ("name", "written", "told"),
     [
         ("goal_discovery", "maybe", "HEADWAY_GOAL_DISCOVERY must be ask or auto, not 'maybe'."),
+        (
+            "http_allow",
+            "*.example.com, https://example.org",
+            "such as example.org, without https:// and ports; 'https://example.org'",
+        ),
+        ("webhook_hosts", "n8n.internal:5678", "HEADWAY_WEBHOOK_HOSTS must be a comma-separated list of hosts"),
         ("url", "headway.example.org", "HEADWAY_URL must be a URL like https://headway.example.org"),
         ("database_direct_url", "me:hunter2@db", "HEADWAY_DATABASE_DIRECT_URL must start with postgresql://."),
         ("url", "https://", "HEADWAY_URL must be a URL like https://headway.example.org"),

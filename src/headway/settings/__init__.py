@@ -1,7 +1,15 @@
 """The settings: declared in `declarations`, read from flags, the environment and .env in `loading`."""
 
 from headway.settings.declarations import PREFIX, SettingArguments
-from headway.settings.loading import Settings, build_local_url, get_environment, inspect_current_folder, load, load_arguments
+from headway.settings.loading import (
+    Settings,
+    build_local_url,
+    get_environment,
+    inspect_current_folder,
+    list_misspelled,
+    load,
+    load_arguments,
+)
 from headway.settings.parsing import redact_database_url
 
 __all__ = [
@@ -11,6 +19,7 @@ __all__ = [
     "build_local_url",
     "get_environment",
     "inspect_current_folder",
+    "list_misspelled",
     "load",
     "load_arguments",
     "redact_database_url",

@@ -31,6 +31,7 @@ from headway.settings.parsing import (
     parse_bootstrap_token,
     parse_channels,
     parse_dispatch,
+    parse_hosts,
     parse_list,
     parse_path,
     parse_port,
@@ -175,8 +176,8 @@ class ModelSettings(TypedDict, total=False):
         Setting(
             "",
             optional(word(DRIVES)),
-            "plan: an agent works through its whole plan in one context; item: the runtime takes up the open items, one by one; "
-            "not set: item for a model on this machine or in its network, otherwise plan",
+            "plan: an agent works through its whole plan in one context; item: the runtime takes up the open items in short "
+            "contexts; not set: item for a model on this machine or in its network, otherwise plan",
         ),
     ]
     model_timeout_s: Annotated[
@@ -245,7 +246,7 @@ class AgentSettings(TypedDict, total=False):
         Text,
         Setting(
             "",
-            parse_list,
+            parse_hosts,
             "Hosts that agents may fetch from, separated by commas: example.org, *.example.org or *; not set: there is no such "
             "tool",
         ),
@@ -254,7 +255,7 @@ class AgentSettings(TypedDict, total=False):
         Text,
         Setting(
             "*",
-            parse_list,
+            parse_hosts,
             "Hosts that webhooks may be sent to, in the same form. A host that is named exactly may have a private address and use "
             "http://",
         ),

@@ -4,7 +4,7 @@ The .env file is read only if the folder is trusted."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
@@ -135,6 +135,19 @@ def suggest_setting(name: str) -> str:
 
     similar = get_close_matches(name, SETTINGS, n=2)
     return f"Did you mean {' or '.join(similar)}?" if similar else f"Known settings: {', '.join(sorted(SETTINGS))}."
+
+
+def list_misspelled(variables: Iterable[str]) -> list[str]:
+    """Return a sentence for each variable that looks like a setting and is none. Others may be those of the user's own programs."""
+    from difflib import get_close_matches  # noqa: PLC0415  only `doctor` asks
+
+    names = [variable.removeprefix(PREFIX).lower() for variable in sorted(variables) if variable.startswith(PREFIX)]
+    similar = {name: get_close_matches(name, SETTINGS, n=1, cutoff=0.7) for name in names if name not in SETTINGS}
+    return [
+        f"{PREFIX}{name.upper()} is no setting and has no effect. Did you mean {PREFIX}{found[0].upper()}?"
+        for name, found in similar.items()
+        if found
+    ]
 
 
 def load_arguments(arguments: SettingArguments) -> Settings:

@@ -20,6 +20,14 @@ def parse_list(_variable: str, spelling: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in spelling.split(",") if item.strip())
 
 
+def parse_hosts(variable: str, spelling: str) -> tuple[str, ...]:
+    hosts = parse_list(variable, spelling)
+    if wrong := [host for host in hosts if "/" in host or host.count(":") == 1]:  # two or more colons are an IPv6 address
+        form = "must be a comma-separated list of hosts, such as example.org, without https:// and ports"
+        raise SettingsError(f"{variable} {form}; {wrong[0][:80]!r} is not one.")
+    return hosts
+
+
 def parse_number(variable: str, spelling: str, minimum: float, maximum: float, *, integer_only: bool = False) -> float:
     try:
         value = float(spelling)

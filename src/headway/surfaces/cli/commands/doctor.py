@@ -8,7 +8,7 @@ from headway.extras import describe_missing, is_installed
 from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.tenancy import describe_retention
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, get_environment, inspect_current_folder
+from headway.settings import Settings, get_environment, inspect_current_folder, list_misspelled
 from headway.settings.redaction import build_redactor
 from headway.surfaces.cli.commands.cell import inspect_cells, inspect_databases
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
@@ -31,6 +31,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
         findings = [
             Finding("home", settings.home),
             build_trust_finding(inspection),
+            *inspect_variables(inspection),
             *inspect_databases(invocation, settings),
             *inspect_dispatch(settings),
             *inspect_cells(settings),
@@ -65,6 +66,12 @@ def build_trust_finding(inspection: Inspection) -> Finding:
     if inspection.home or inspection.is_env_trusted:
         return Finding("trust", f"{named}trusted: {contents}")
     return Finding("trust", f"{named}not read: {contents}. To use it, run `headway trust`.", warning=True)
+
+
+def inspect_variables(inspection: Inspection) -> list[Finding]:
+    """Name the variables that were probably meant as settings."""
+    dotenv = inspection.env.variables if inspection.env and inspection.is_env_trusted else ()
+    return [Finding("setting", sentence, warning=True) for sentence in list_misspelled({*get_environment(), *dotenv})]
 
 
 def inspect_channels(settings: Settings) -> list[Finding]:
