@@ -1,6 +1,7 @@
 """/v1/notices: the operator's inbox, and what is done in it."""
 
 from headway.actions.runs import notices
+from headway.actions.runs.notices import NoticeSubject
 from tests.surfaces.server_harness import Client, Service, check_problem
 
 
@@ -27,3 +28,12 @@ def test_notices_are_marked_as_done_and_opened_again(client: Client, service: Se
     bad: list[dict[str, object]] = [{}, {"ids": [1], "up_to": 1}, {"ids": []}, {"up_to": 1, "done": False}]
     for body in bad:
         check_problem(client.post("/v1/notices/done", json=body), 422, "invalid")
+
+
+def test_a_notice_leads_to_a_page_where_the_operator_can_respond(client: Client) -> None:
+    conversation = client.conversation()
+    subjects = (NoticeSubject(conversation, None), NoticeSubject(conversation, page="/inbox/7"), NoticeSubject())
+    for subject in subjects:
+        client.desk.write(notices.notify, "budget", "The pool is spent.", subject)
+    urls = [notice["url"] for notice in client.ok("GET", "/v1/notices")["notices"]]
+    assert urls == ["", "/inbox/7", f"/c/{conversation}"]

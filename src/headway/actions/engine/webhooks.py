@@ -312,9 +312,9 @@ def record_failure(tx: Transaction, webhook: Webhook, job: Job, failure: Deliver
 
 def notify_failure(tx: Transaction, webhook: Webhook, error: str) -> None:
     words = (
-        f"Headway has stopped to deliver events to {parse_url(webhook.url).host}: {error} Resume the webhook when that is fixed."
+        f"Headway has stopped delivering events to {parse_url(webhook.url).host}: {error} Resume the webhook when that is fixed."
     )
-    notices.notify(tx, webhook.tenant_id, "webhook_failed", words, NoticeSubject(page="/operations"))
+    notices.notify(tx, webhook.tenant_id, "webhook_failed", words, NoticeSubject(page="/operations/webhooks"))
 
 
 def fail(tx: Transaction, job: Job, error: str) -> None:

@@ -35,7 +35,7 @@ class NoticeSubject(NamedTuple):
             return self.page
         if self.goal_id is not None:
             return f"/goals/{self.goal_id}"
-        return f"/v1/turns/{self.turn_id}" if self.turn_id else ""
+        return f"/c/{self.conversation_id}" if self.conversation_id else ""
 
 
 NO_SUBJECT: Final = NoticeSubject()
@@ -43,7 +43,7 @@ NO_SUBJECT: Final = NoticeSubject()
 
 def notify(tx: Transaction, tenant_id: int, kind: str, text: str, subject: NoticeSubject = NO_SUBJECT) -> None:
     """Notify the operator with a short text: what happened and what is needed."""
-    notice_id = notice_store.insert_notice(tx, tenant_id, kind, text, subject.turn_id, subject.goal_id, subject.page)
+    notice_id = notice_store.insert_notice(tx, tenant_id, kind, text, subject.turn_id, subject.goal_id, subject.url)
     data = {"id": notice_id, "kind": kind, "text": text, "turn_id": subject.turn_id, "goal_id": subject.goal_id, "url": subject.url}
     tx.emit(Event(tenant_id, "operator_notice", encode_json(data), subject.conversation_id, subject.turn_id))
     jobs.create_job(tx, tenant_id, JOB_KIND, data)
@@ -95,7 +95,6 @@ def list_page(
         "notices": [
             {
                 **notice._asdict(),
-                "url": NoticeSubject(0, notice.turn_id, notice.goal_id, notice.url).url,
                 "created_at": notice.created_at // 1000,
                 "done_at": notice.done_at // 1000,
             }

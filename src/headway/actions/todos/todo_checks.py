@@ -33,5 +33,7 @@ def verify_and_notify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
     if before.proof != "broken" and get_checked(tx, tenant_id, todo_id).proof == "broken":
         failures = ", ".join(describe_check(result["check"]) for result in receipt.as_json()["checks"] if not result["ok"])
         content = f"Todo {todo_id} ({text.to_one_line(before.subject)[:100]}) no longer passes its checks: {failures}."
-        notices.notify(tx, tenant_id, "checks", content, NoticeSubject(before.conversation_id, before.turn_id))
+        notices.notify(
+            tx, tenant_id, "checks", content, NoticeSubject(before.conversation_id, before.turn_id, page=f"/todos/{todo_id}")
+        )
     return receipt
