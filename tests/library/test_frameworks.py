@@ -195,6 +195,16 @@ def test_a_loop_continues_an_existing_turn(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_model_that_invents_a_tool_reads_which_there_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with temporary_headway(tmp_path) as headway:
+            result = await (await headway.own_loop()).call("finish_all", {})
+            assert result.is_error
+            assert "No tool named 'finish_all'. Available: create_todo" in result.error
+
+    asyncio.run(scenario())
+
+
 def test_langchain_calls_a_tool_by_itself(tmp_path: Path) -> None:
     async def scenario() -> None:
         from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415

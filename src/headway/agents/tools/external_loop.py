@@ -110,9 +110,12 @@ class ExternalLoop(NamedTuple):
         return self.execution.scope.conversation_id
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Result:
-        """Call a tool. Any failure is returned as a result with `is_error` set."""
+        """Call a tool. Any failure is returned as a result with `is_error` set, also of a name that no tool has."""
         with use_execution(self.execution):
-            return await call_without_run(self.toolbox, name, arguments, self.checks)
+            try:
+                return await call_without_run(self.toolbox, name, arguments, self.checks)
+            except NotFound as error:
+                return to_result({"error": str(error)})
 
     async def plan(self) -> list[Todo]:
         find = partial(todo_store.list_by_turn, tenant_id=self.execution.scope.tenant_id, turn_id=self.turn_id)
