@@ -50,7 +50,8 @@ def test_files_are_listed_shown_read_and_compared(headway: Shell, tmp_path: Path
     assert "exists. Nothing was written." in get_error_line(headway("files", "get", file_id, "-o", str(target)), 4)
     headway.ok("files", "get", file_id, "--version", "1", "-o", str(target), "--force")
     assert target.read_bytes() == b"one\ntwo\n"
-    assert get_error_line(headway("files", "show", "absent"), 3).startswith("headway: No file '")
+    absent = get_error_line(headway("files", "show", "absent"), 3)
+    assert absent == "headway: No file 'absent' is recorded. `headway file list` shows all."
 
 
 def test_hostile_text_does_not_reach_the_terminal(headway: Shell) -> None:

@@ -192,7 +192,7 @@ class Leased(Conflict):
 
 
 class LeaseLost(Conflict):
-    """The lease is no longer valid: it expired, or the todo was claimed again, ended or released."""
+    """The lease is no longer valid: it expired, or the todo was claimed again, ended or released. Claim the todo again."""
 
 
 class NameTaken(Conflict):

@@ -109,7 +109,7 @@ class FailedCheck(NamedTuple):
 
 
 def count_items(number: int) -> str:
-    return "1 item is open" if number == 1 else f"{number} items are open"
+    return "1 item is open" if number == 1 else f"{number or 'no'} items are open"
 
 
 def list_titles(todos: Sequence[Todo], shown: int = ITEMS_SHOWN, limit: int = TITLE_LIMIT) -> list[str]:

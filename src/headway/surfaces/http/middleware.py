@@ -190,7 +190,7 @@ class RequestResponse:
 
 def build_routing_problem(error: HTTPException, scope: Scope, routes: Sequence[Route]) -> Problem:
     if error.status_code != 405:
-        return Problem(error.status_code, "no_such_path", "No route matches this path.")
+        return Problem(error.status_code, "no_such_path", "No route matches this path. `/openapi.json` lists all of them.")
     at_path = (route for route in routes if route.matches(scope)[0] is not Match.NONE)
     methods = sorted({method for route in at_path for method in route.methods or ()})
     return Problem(405, "method_not_allowed", "This path does not support that method.", {"Allow": ", ".join(methods)})

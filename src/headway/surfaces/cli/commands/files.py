@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import click
 
 from headway.actions.history import files as file_history
-from headway.ledger.errors import Conflict, Invalid
+from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.file_versions import ID_LENGTH, FileSelection, FileVersion, build_file_id
 from headway.ledger.tenancy import format_size
 from headway.ledger.text import to_one_line
@@ -171,8 +171,14 @@ def print_diff(document: dict[str, Any]) -> None:
 
 def find_id(ledger: TenantDatabase, name: str) -> str:
     """Return the id of a file. A path names a file in the tenant's workspace."""
-    is_id = len(name) == ID_LENGTH and not set(name) - set("0123456789abcdef")
-    return name if is_id else build_file_id(ledger.scope.tenant_id, "", name)
+    if len(name) == ID_LENGTH and not set(name) - set("0123456789abcdef"):
+        return name
+    file_id = build_file_id(ledger.scope.tenant_id, "", name)
+    try:
+        ledger.read(file_history.get_file, file_id)
+    except NotFound:
+        raise NotFound(f"No file {to_one_line(name)[:80]!r} is recorded. `headway file list` shows all.") from None
+    return file_id
 
 
 def name_file(file: dict[str, Any]) -> str:

@@ -143,7 +143,7 @@ def watch_goal(invocation: Invocation, goal_id: int) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def pause_goal(invocation: Invocation, goal_id: int) -> None:
-    """Pause a goal. Nothing new starts; running sub-agents are stopped and their work is kept."""
+    """Pause a goal. Nothing new starts; sub-agents finish their current sub-goals."""
     change_goal(invocation, goal_id, goals.pause)
 
 

@@ -55,8 +55,8 @@ def install(invocation: Invocation, client: str, *, for_user: bool, print_only: 
             return
         scope = "in all your projects" if for_user else f"in {text.to_one_line(os.getcwd())}"
         click.echo(f"{'Installed in' if is_new else 'Already in'} {path}. Headway guards {file.client.title} {scope}.")
-        for advice in filter(None, (file.client.advice,)):
-            click.echo(advice)
+        if file.client.advice:
+            click.echo(file.client.advice)
         click.echo(f'Next: headway guard add "the tests pass" --check-command "…"   Undo: headway guard uninstall {client}')
 
     invocation.answer(document, draw)

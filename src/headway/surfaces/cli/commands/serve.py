@@ -25,7 +25,7 @@ from headway.surfaces.log_lines import configure_plain_logging
 )
 @pass_invocation
 def serve(invocation: Invocation, host: str | None, port: str | None, log_level: str) -> None:
-    """Serve the API, live events and the web page. Stop with Ctrl-C."""
+    """Serve the API, live events and the web page, and run jobs. Stop with Ctrl-C."""
     from headway.surfaces.http.server import serve as run  # noqa: PLC0415  loads the web stack, which only this command needs
 
     loaded_settings = invocation.settings(host=host, port=port)

@@ -31,7 +31,7 @@ def tools() -> None:
 
 @tools.command("list")
 @click.option("--server", metavar="NAME", help="Only the tools of this MCP server.")
-@click.option("--all", "show_all", is_flag=True, help="Include the compatible tools: lists in the words of other agents.")
+@click.option("--all", "show_all", is_flag=True, help="Include the compatible tools, which have the names that other agents use.")
 @pass_invocation
 def list_tools(invocation: Invocation, server: str | None, *, show_all: bool) -> None:
     """List the tools of agents. The MCP servers of mcp.json are started, to list their tools."""

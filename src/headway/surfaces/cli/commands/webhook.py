@@ -35,7 +35,9 @@ kind_option = click.option("--kind", "kinds", multiple=True, metavar="KIND", hel
 @webhook.command()
 @click.argument("url")
 @kind_option
-@click.option("--from-conversation", type=RowIdOrNone("conversation"), default=0, metavar="ID", help="Only events of it.")
+@click.option(
+    "--from-conversation", type=RowIdOrNone("conversation"), default=0, metavar="ID", help="Only events of this conversation."
+)
 @click.option("--from-goal", type=GOAL_ID, default=0, metavar="ID", help="Only events of this goal.")
 @click.option("--description", default="", metavar="TEXT", help="What it is for.")
 @pass_invocation
