@@ -58,7 +58,9 @@ export function ConfirmDialog() {
     class="question"
     aria-labelledby="question-title"
     aria-describedby="question-text"
-    onClose=${() => (question.value = null)}
+    onClose=${() => {
+      if (!dialog.current.open) question.value = null; // the next question may be shown by now
+    }}
   >
     <h2 id="question-title">${current?.title}</h2>
     <p id="question-text" dir="auto">${current?.text}</p>

@@ -146,7 +146,10 @@ export function Palette({ pages }) {
   useEffect(() => dialog.current.showModal(), []);
   useEffect(() => setChosen(0), [query]);
   useEffect(() => list.current.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }), [at, groups.length]);
-  const close = () => dialog.current.close();
+  const close = () => {
+    dialog.current.close(); // returns the focus
+    showsPalette.value = false; // at once: the event about it comes later, when the palette may be wanted again
+  };
   const choose = (item) => {
     close();
     item.run();
@@ -163,7 +166,9 @@ export function Palette({ pages }) {
     ref=${dialog}
     class="palette"
     aria-label="Go anywhere, do anything"
-    onClose=${() => (showsPalette.value = false)}
+    onClose=${({ currentTarget }) => {
+      if (currentTarget.isConnected) showsPalette.value = false;
+    }}
     onClick=${(event) => event.target === dialog.current && close()}
   >
     <label class="palette-field"><${Icon} name="search" /><input

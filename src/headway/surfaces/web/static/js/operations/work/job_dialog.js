@@ -2,10 +2,9 @@
 import { get, post, remove } from "../../core/api.js";
 import { ask, attempt, showToast } from "../../core/dialogs.js";
 import { html, useEffect, useRef, useState } from "../../core/lib.js";
-import { navigate } from "../../core/router.js";
 import { Ago, Icon, Pill, pluralize, Until } from "../../core/ui.js";
 import { Why } from "../../work/why.js";
-import { buildAddress, describeJob, Skeletons } from "../parts.js";
+import { describeJob, getFilters, Skeletons, setFilters } from "../parts.js";
 
 const isEnded = ({ state }) => ["completed", "canceled", "dead"].includes(state);
 const isRetried = ({ state, attempts, due_at }) => state === "delayed" && attempts > 0 && due_at > 0;
@@ -93,7 +92,7 @@ export function JobDialog({ id, onChange }) {
     }
   };
   const close = () => {
-    navigate(buildAddress({ job: "" }), { replace: true });
+    if (getFilters("job").job === id) setFilters({ job: "" }); // the address may name another job by now
     onChange().catch(() => {});
   };
   useEffect(() => {
