@@ -102,11 +102,13 @@ async def serve_static_file(request: Request) -> Response:
 
 
 def build_shell_response(request: Request, status: int = 200) -> Response:
-    return build_file_response(request, load_site().shell, ALWAYS_REVALIDATE, status)
+    response = build_file_response(request, load_site().shell, ALWAYS_REVALIDATE, status)
+    response.headers["Content-Security-Policy"] = PAGE_POLICY  # other files have the API's policy, which is shorter
+    return response
 
 
 def build_file_response(request: Request, file: StaticFile, caching: str, status: int = 200) -> Response:
-    headers = {"ETag": file.etag, "Cache-Control": caching, "Vary": "Accept-Encoding", "Content-Security-Policy": PAGE_POLICY}
+    headers = {"ETag": file.etag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
     if status == 200 and request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
     if file.gzipped is not None and "gzip" in request.headers.get("accept-encoding", ""):

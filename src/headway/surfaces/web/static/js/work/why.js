@@ -7,7 +7,7 @@ const ALL_LINES = 500;
 
 function Lines({ why, leftOut, onMore }) {
   const end = why.at(-1);
-  return html`<ol>
+  return html`<ol tabindex="0" aria-label="The events that led to it">
       ${why.slice(0, -1).map(
         (line, n) => html`<li key=${n}>
           <span class="num" title="The number of the event">${line.seq}</span>
