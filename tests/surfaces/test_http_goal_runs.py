@@ -5,7 +5,7 @@ from typing import Any
 from headway.actions.access import spending
 from headway.actions.goals import goals, views
 from headway.actions.goals.goals import NewGoal
-from headway.actions.runs import runs, sub_goals
+from headway.actions.runs import jobs, runs, sub_goals
 from headway.ledger.goal import Goal
 from headway.ledger.money import NANOS_PER_DOLLAR
 from headway.storage.stores import runs as run_store
@@ -72,6 +72,7 @@ def test_the_runs_of_a_goal_have_their_tokens_and_no_texts(service: Service, cli
         ids = add_plan(tx, goal, {"go": []})
         sub_goal = get_sub_goal(tx, goal, ids["go"])
         child = runs.begin_child(tx, get_main_run(tx, goal), "coder", "a secret task", 20, 5, sub_goal.id)
+        jobs.delay(tx, jobs.get_locked_job(tx, tenant_id, child.id))  # or the server would end it
         sub_goals.start_sub_goal(tx, sub_goal, child)
         for _ in range(2):
             call = ModelCall("mid", "model-1", 1_000, 50, NANOS_PER_DOLLAR // 100, 600)

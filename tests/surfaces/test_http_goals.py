@@ -106,12 +106,7 @@ def test_a_goal_is_set_and_begins_at_once(client: Client) -> None:
     assert set(goal["progress"].values()) == {0}
 
     main = client.ok("GET", "/v1/agents", params={"goal_id": goal["id"]})["agents"][-1]
-    assert (main["id"], main["goal_id"], main["sub_goal_id"] or None, main["parent_run_id"]) == (
-        goal["run_id"],
-        goal["id"],
-        None,
-        None,
-    )
+    assert (main["id"], main["goal_id"], main["parent_run_id"]) == (goal["run_id"], goal["id"], None)  # it may be planned by now
     assert client.ok("GET", f"/v1/jobs/{goal['run_id']}")["job"]["kind"] == "goal"
 
 
