@@ -6,24 +6,24 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 # Formats and lints the page's JavaScript. Installed outside of the source tree, as the tests' own JavaScript packages are.
 BIOME := .cache/biome/node_modules/.bin/biome
-# Two more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
+# Three more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-WORKERS ?= $(shell expr $(CORES) + 2)
+WORKERS ?= $(shell expr $(CORES) + 3)
 SECONDS ?= 1800
 
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture soak compatibility mutants cluster check audit format docs chromium bubblewrap nginx wrk bench pictures build sbom lock clean
+.PHONY: run test test-fast torture soak compatibility mutants cluster check audit format docs chromium bubblewrap nginx npm-packages wrk bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
-test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
-	$(BIN)/pytest -q -n $(WORKERS) --warm-workers --costs -m "not torture and not compatibility"
+test: $(VENV)/.installed-dev chromium bubblewrap nginx npm-packages  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
+	$(BIN)/python -m pytest -q -n $(WORKERS) -p tests.warm_workers --costs -m "not torture and not compatibility"
 
 test-fast: $(VENV)/.installed-dev  ## the inner loop: the rules, SQL on SQLite, turns, commands about todos
-	$(BIN)/pytest -q -n $(CORES) --warm-workers --fast -m "not torture and not compatibility"
+	$(BIN)/python -m pytest -q -n $(CORES) -p tests.warm_workers --fast -m "not torture and not compatibility"
 
 torture: $(VENV)/.installed-dev chromium bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "(torture or proof or property) and not compatibility" -o faulthandler_timeout=0
@@ -32,7 +32,7 @@ soak: $(VENV)/.installed-dev  ## half an hour of everything at once on each data
 	$(BIN)/python -m tests.soak --database sqlite --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.soak --database postgres --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes
+compatibility: $(VENV)/.installed-dev  ## run the tests of the release, with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes
 	$(BIN)/pytest -n $(WORKERS) -m compatibility -o faulthandler_timeout=0
 
 mutants: $(VENV)/.installed-dev chromium bubblewrap nginx  ## put small faults into the code, count those that a test notices, and update docs/internals/proof.md (an hour)
@@ -96,6 +96,14 @@ nginx:  ## install the proxy for the tests of cells, if it is missing. The servi
 		echo "The tests of cells need nginx, which cannot be installed automatically here. Install it:"; \
 		echo "apt install nginx, dnf install nginx, or brew install nginx"; exit 1; }; }
 
+NEED_NPM = command -v npm >/dev/null || { \
+	echo "Checks and tests of JavaScript need node 20 or newer, and npm. Install them:"; \
+	echo "apt install nodejs npm, dnf install nodejs npm, or brew install node"; exit 1; }
+
+npm-packages: $(VENV)/.installed-dev  ## install the JavaScript clients and servers that tests run, if they are missing
+	@$(NEED_NPM)
+	@$(BIN)/python -m tests.npm_packages clients mcp_clients mcp_servers
+
 wrk:  ## install the load generator and Taskwarrior for the benchmarks, if they are missing
 	@{ command -v wrk && command -v task; } >/dev/null || { \
 		echo "Installing wrk and taskwarrior, for the benchmarks …"; \
@@ -103,7 +111,7 @@ wrk:  ## install the load generator and Taskwarrior for the benchmarks, if they 
 		  { $(APT_INSTALL) wrk taskwarrior || { apt-get update -q; $(APT_INSTALL) wrk taskwarrior; }; } >/dev/null; } || \
 		echo "They cannot be installed automatically here, so their rows are left out: apt install wrk taskwarrior"; }
 
-bench: $(VENV)/.installed-dev chromium wrk  ## run the benchmarks and update bench/RESULTS.md (15 minutes)
+bench: $(VENV)/.installed-dev chromium wrk  ## run the benchmarks and update bench/RESULTS.md (20 minutes)
 	$(BIN)/python -m bench --write
 
 pictures: $(VENV)/.installed-dev chromium  ## update the README's pictures
@@ -153,9 +161,7 @@ $(VENV)/.installed-dev: pyproject.toml requirements-dev.txt
 	@touch $@ $(VENV)/.installed
 
 $(BIOME): scripts/biome/package.json scripts/biome/package-lock.json
-	@command -v npm >/dev/null || { \
-		echo "Checking the page's JavaScript needs node 20 or newer, and npm. Install them:"; \
-		echo "apt install nodejs npm, dnf install nodejs npm, or brew install node"; exit 1; }
+	@$(NEED_NPM)
 	@echo "Installing Biome, which checks the page's JavaScript …"
 	@mkdir -p .cache/biome
 	@cp $^ .cache/biome

@@ -103,7 +103,6 @@ pytest_plugins = [
     "tests.shared_compilation",
     "tests.surfaces.model_fixtures",
     "tests.variants",
-    "tests.warm_workers",
 ]
 
 # Without deadlines: the time an example takes depends more on the load of the machine than on the code.

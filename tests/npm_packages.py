@@ -1,9 +1,13 @@
-"""JavaScript packages for tests: pinned in a folder of the tests, and installed outside of the source tree."""
+"""JavaScript packages for tests: pinned in a folder of the tests, and installed outside of the source tree.
+
+`python -m tests.npm_packages NAME…` installs them before the tests run. A test that runs without that installs its own.
+"""
 
 import fcntl
 import hashlib
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -21,6 +25,7 @@ def install_packages(name: str) -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the tests run in several processes
         if not (folder / "installed").exists():
+            print(f"Installing the JavaScript packages of tests/{name} …", file=sys.stderr)
             for pin in pins:
                 shutil.copy(pin, folder)
             command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
@@ -28,3 +33,8 @@ def install_packages(name: str) -> Path:
             assert ran.returncode == 0, ran.stdout + ran.stderr
             (folder / "installed").touch()
     return folder
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:]:
+        install_packages(wanted)

@@ -158,6 +158,7 @@ REMEDIES = {
 }
 
 
+@pytest.mark.compatibility
 def test_the_library_names_a_missing_extra(core: Install, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "mcp.json").write_text('{"mcpServers": {"files": {"command": "true"}}}', encoding="utf-8")
@@ -180,6 +181,7 @@ def test_the_library_names_a_missing_extra(core: Install, tmp_path: Path) -> Non
         assert f"pip install 'headway[{extra}]'" in error
 
 
+@pytest.mark.compatibility
 def test_the_server_of_the_core_serves_all_but_mcp_and_says_why(core: Install, tmp_path: Path) -> None:
     with core.serve(tmp_path, OPENAI) as client:
         page = client.get("/")

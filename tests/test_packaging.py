@@ -12,6 +12,7 @@ import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
@@ -60,6 +61,7 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
     assert re.findall(r"\]\((?!https://)|<picture|<img|!\[|recording", description) == []  # a package index shows neither
 
 
+@pytest.mark.compatibility
 def test_the_same_sources_give_the_same_release(release: Release, tmp_path: Path) -> None:
     """Built once more from the source archive, in another folder and at another time, byte for byte."""
     with tarfile.open(release.sources) as packed:
@@ -125,6 +127,7 @@ def test_a_type_checker_reads_the_library_and_not_what_it_is_built_on(release: R
     assert 100 < len(re.findall(r"LOG: +Parsing ", checked.stdout + checked.stderr)) < MOST_MODULES
 
 
+@pytest.mark.compatibility
 def test_a_wheel_of_a_checkout_names_its_commit(tmp_path: Path) -> None:
     """So that `headway --version` tells two builds of one version apart."""
     tree = tmp_path / "tree"

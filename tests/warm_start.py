@@ -2,8 +2,8 @@
 
 Everything else is as with `python -m headway …`: arguments, environment, folder, streams, a terminal, signals and the exit code.
 
-With `pytest --warm-workers`, the workers of xdist are such processes, and each begins by forking a fork server of its own. The
-modules are then loaded once in a run, not once in each worker and once in each fork server.
+With `pytest -p tests.warm_workers`, the workers of xdist are such processes, and each begins by forking a fork server of its own.
+The modules are then loaded once in a run, not once in each worker and once in each fork server.
 """
 
 import atexit

@@ -1,6 +1,7 @@
-"""`pytest --warm-workers`, as in `make test`: the workers of xdist are forked from one process that has loaded every module.
+"""`pytest -p tests.warm_workers`, as in `make test`: xdist's workers are forked from one process that has loaded every module.
 
-Otherwise each worker loads all modules, and its fork server once more: eight seconds of processor time per worker.
+Otherwise each worker loads all modules, and its fork server once more: eight seconds of processor time per worker. That process
+loads them while this one loads the plugins of the tests.
 """
 
 import os
@@ -9,20 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.warm_start import FOR_WORKERS, WORKER, build_command
+from tests.warm_start import FOR_WORKERS, WORKER, build_command, get_fork_server
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--warm-workers", action="store_true", help="fork the workers of -n from one process that has loaded all modules"
-    )
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ[FOR_WORKERS] = "1"
+        get_fork_server()
+        del os.environ[FOR_WORKERS]
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    if config.getoption("warm_workers"):
-        os.environ[FOR_WORKERS] = "1"
-        command = ["env", f"{WORKER}=1", *build_command()]
-        del os.environ[FOR_WORKERS]
-        for spec in specs:
-            spec.python = shlex.join(command)
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    for spec in specs:
+        spec.python = shlex.join(["env", f"{WORKER}=1", *build_command()])
