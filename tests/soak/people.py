@@ -17,7 +17,7 @@ PATIENCE_S = 180
 PAUSE_S = 0.2
 IMPATIENCE = 0.2  # the share of requests that are sent twice
 AGAIN = (429, 503)  # the server says that it cannot answer now
-STEPS = ("note", "note", "sign", "ask", "plan", "prove", "delegate", "mcp", "die")
+STEPS = ("note", "note", "sign", "ask", "plan", "prove", "delegate", "mcp", "die", "read")
 Document = dict[str, Any]
 
 

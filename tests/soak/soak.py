@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.model_server import ModelServer
 from tests.soak import script, witness
+from tests.soak.assistant import Assistant
 from tests.soak.people import Person, Tenant, add_tenant
 from tests.soak.witness import Ledger, Mailbox, Reader
 from tests.soak.world import Place, World
@@ -46,6 +47,7 @@ class Soak:
             for tenant in self.tenants
             for n in range(PEOPLE)
         ]
+        self.assistant = Assistant(world, seed)
         self.mailbox = Mailbox()
         self.readers = {
             tenant.id: [Reader(world.base_url, tenant.secret, tenant.number) for _ in range(READERS)] for tenant in self.tenants
@@ -56,6 +58,7 @@ class Soak:
             person.add_schedule()
             person.add_webhook(self.mailbox.url)
         threads = [threading.Thread(target=self.keep_acting, args=(person,)) for person in self.people]
+        threads.append(threading.Thread(target=self.keep_assisting))
         threads.append(threading.Thread(target=self.keep_breaking))
         threads.append(threading.Thread(target=self.keep_moving_in_and_out))
         for thread in threads:
@@ -73,6 +76,11 @@ class Soak:
         while not self.stopped.is_set():
             self.attempt(person.act)
             self.stopped.wait(person.chance.uniform(*BETWEEN_ACTS_S))
+
+    def keep_assisting(self) -> None:
+        while not self.stopped.is_set():
+            self.attempt(self.assistant.work)
+            self.stopped.wait(self.assistant.chance.uniform(*BETWEEN_ACTS_S))
 
     def keep_breaking(self) -> None:
         while not self.stopped.wait(self.world.chance.uniform(*BETWEEN_FAULTS_S)):
@@ -132,6 +140,7 @@ class Soak:
                 yield from witness.check_turns(ledger, tenant.id, dict(tenant.turns))
                 yield from witness.check_names(ledger, tenant.id, list(tenant.named))
                 yield from witness.check_effects(ledger, tenant.id, tenant.number, notes)
+            yield from self.assistant.check_rows(ledger)
         yield from self.world.violations
         yield from self.world.list_growth()
 
@@ -149,7 +158,9 @@ class Soak:
     def count(self) -> dict[str, int]:
         with closing(Ledger(self.world.witness_url)) as ledger:
             tables = ("turns", "runs", "goals", "sub_goals", "effects", "requests", "todos", "jobs", "events", "model_calls")
-            return {table: ledger.rows(f"SELECT COUNT(*) FROM {table}")[0][0] for table in tables}
+            counts = {table: ledger.rows(f"SELECT COUNT(*) FROM {table}")[0][0] for table in tables}
+            compactions = ledger.rows("SELECT COUNT(*) FROM events WHERE kind = 'compacted'")[0][0]
+            return counts | {"compactions": compactions}
 
     def close(self) -> None:
         self.stopped.set()
@@ -176,5 +187,5 @@ def run_soak(folder: Path, place: Place, seconds: float, seed: int) -> Report:
         soak = stack.enter_context(closing(Soak(world, seed)))
         soak.run(seconds)
         violations = [*soak.violations, *soak.check(), *model.violations]
-        did = sum((person.did for person in soak.people), Counter[str]())
+        did = sum((person.did for person in soak.people), Counter({f"hook {name}": n for name, n in soak.assistant.did.items()}))
         return Report(seed, did, world.happened, soak.count(), violations)

@@ -200,7 +200,9 @@ AT_THE_END = {
     "no job is left": """
         SELECT id, kind, state, errors FROM jobs WHERE owner <> '' OR state NOT IN ('completed', 'canceled')
             AND NOT (kind = 'webhook' AND state = 'delayed')""",
-    "no turn is left": "SELECT id, status FROM turns WHERE ended_at = 0",
+    "no turn is left": """
+        SELECT id, status FROM turns
+        WHERE ended_at = 0 AND conversation_id NOT IN (SELECT id FROM conversations WHERE client <> '')""",
     "no run is left": "SELECT id, status, role FROM runs WHERE ended_at = 0",
     "no goal is left": "SELECT id, status, pause_kind, pause_reason FROM goals WHERE ended_at = 0",
     "no request is left": "SELECT id, kind, state FROM requests WHERE state = 'open'",

