@@ -30,6 +30,7 @@ class Cost(NamedTuple):
     client_ms: float  # CPU of the processes that run the turns
     server_ms: float  # CPU of Postgres
     statements: float
+    commits: float  # that wrote something
 
 
 class Runners:
@@ -63,8 +64,12 @@ class Runners:
         answers = [self.read(process) for process in self.processes]
         server_s = self.measure_server() - before
         done = (ITERATIONS + 1) * TURNS * len(self.processes)
-        client_s, statements = (sum(answer[name] for answer in answers) for name in ("cpu_s", "statements"))
-        return Cost(client_s * 1000 / done, server_s * 1000 / done, statements / done)
+        client_s, statements, commits = (sum(answer[name] for answer in answers) for name in ("cpu_s", "statements", "commits"))
+        return Cost(client_s * 1000 / done, server_s * 1000 / done, statements / done, commits / done)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.communicate()
 
 
 def find_postmaster(url: str) -> int:

@@ -5,31 +5,27 @@ import json
 import sys
 import time
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 
 from bench.agent_loop import Ours as Loop
+from bench.costs import Meter
 from bench.harness import Workshop
-from headway.storage.postgres.wire import Wire
 
 
 def main() -> None:
     url, folder = sys.argv[1:]
-    statements = count()
-
-    def note(statement: str) -> None:
-        if statement:
-            next(statements)
-
-    Wire.trace = note
+    meter = Meter()
     with ExitStack() as cleanup:
         loop = Loop(Workshop(Path(folder), cleanup), "cell", url)
         print("{}", flush=True)
         for line in sys.stdin:
-            before, start = next(statements), time.process_time()
+            meter.seen.clear()
+            start = time.process_time()
             loop.round(*json.loads(line))
             cpu_s = time.process_time() - start
-            print(json.dumps({"cpu_s": cpu_s, "statements": next(statements) - before - 1}), flush=True)
+            print(
+                json.dumps({"cpu_s": cpu_s, "statements": meter.seen["statements"], "commits": meter.seen["commits"]}), flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def checkpoint_awaited(shop: Workshop) -> Measurements:
     return beside_aput(shop, 1)
 
 
-@benchmark("goal.checkpoint.c16", "the same, 16 goals at once", "AsyncSqliteSaver.aput by 16 threads of a graph", at_least(2.0))
+@benchmark("goal.checkpoint.c16", "the same, 16 goals at once", "AsyncSqliteSaver.aput by 16 threads of a graph", at_least(1.2))
 def checkpoints_at_once(shop: Workshop) -> Measurements:
     return beside_aput(shop, CALLERS)
 
@@ -162,13 +162,13 @@ def small_checkpoint(shop: Workshop) -> Measurements:
     "goal.checkpoint.step",
     "the same, goals of 20 sub-goals",
     "SqliteSaver.put and put_writes, as one step of a graph calls both",
-    at_least(1.0),
+    at_least(0.7),
 )
 def whole_step(shop: Workshop) -> Measurements:
     return beside_put(shop, USUAL, writes=True)
 
 
-@benchmark("goal.checkpoint.step.async", "the same, awaited by one caller", "AsyncSqliteSaver.aput and aput_writes", at_least(1.3))
+@benchmark("goal.checkpoint.step.async", "the same, awaited by one caller", "AsyncSqliteSaver.aput and aput_writes", at_least(1.0))
 def whole_step_awaited(shop: Workshop) -> Measurements:
     return beside_aput(shop, 1, writes=True)
 

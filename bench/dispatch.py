@@ -38,12 +38,12 @@ def measure_starts(shop: Workshop, ours: Ours) -> Measurements:
     return waits_in_turns(ours.waits, shop.once(ours_on_postgres).waits).p50
 
 
-@benchmark("dispatch.jobs", f"Postgres and one Restate node: {WORKLOAD}", BUILT_IN, at_least(0.4))
+@benchmark("dispatch.jobs", f"Postgres and one Restate node: {WORKLOAD}", BUILT_IN, at_least(0.3))
 def jobs(shop: Workshop) -> Measurements:
     return measure_jobs(shop, shop.once(one_node))
 
 
-@benchmark("dispatch.start", f"one Restate node, {SINGLE}, p50", BUILT_IN, at_most(2.0))
+@benchmark("dispatch.start", f"one Restate node, {SINGLE}, p50", BUILT_IN, at_most(3.0))
 def start(shop: Workshop) -> Measurements:
     return measure_starts(shop, shop.once(one_node))
 

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most, benchmark, in_turns
-from bench.http import stop
+from bench.http import start_server, stop
 from bench.postgres import new_database
 from headway import settings
 from headway.actions.access import local_tenant
@@ -37,24 +37,24 @@ PLANNED_MB = 256.0  # that deploy/kubernetes requests for a process
 
 @benchmark("engine.idle", "CPU of an idle `headway serve` on SQLite over 10 s, its engine at work", "3 % of a core", at_most(1.0))
 def idle(shop: Workshop) -> Measurements:
-    try:
-        import psutil
-    except ImportError:
-        raise Unavailable("needs psutil: pip install psutil") from None
     home = shop.folder / "idle"
-    command = [sys.executable, "-m", "headway", "serve", "--port", "0", "--json", "--home", str(home)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    shop.cleanup.callback(stop, process)
-    assert process.stdout is not None
-    process.stdout.readline()
+    _, process = start_server(shop, home)
     see_it_work(f"sqlite:///{home / 'headway.db'}")
     time.sleep(1)
-    watched = psutil.Process(process.pid)
+    watched = find_process(process.pid)
     before, start = cpu_s(watched), time.perf_counter()
     time.sleep(WATCHED_S)
     percent = 100 * (cpu_s(watched) - before) / (time.perf_counter() - start)
     stop(process)
     return Measurements([percent], [IDLE_PERCENT], "%")
+
+
+def find_process(pid: int) -> Any:
+    try:
+        import psutil
+    except ImportError:
+        raise Unavailable("needs psutil: pip install psutil") from None
+    return psutil.Process(pid)
 
 
 def see_it_work(url: str) -> None:
@@ -71,10 +71,6 @@ def see_it_work(url: str) -> None:
 
 @benchmark("engine.memory", "memory of a `headway worker` on Postgres with 64 turns at work", "256 MB", None)
 def memory(shop: Workshop) -> Measurements:
-    try:
-        import psutil
-    except ImportError:
-        raise Unavailable("needs psutil: pip install psutil") from None
     url, home = new_database(shop), shop.folder / "memory"
     command = [sys.executable, "-m", "headway", "worker", "--json", "--home", str(home), "--database-url", url]
     environment = {**os.environ, "HEADWAY_REHEARSAL_PACE_S": str(2 * PATIENCE_S)}
@@ -92,7 +88,7 @@ def memory(shop: Workshop) -> Measurements:
         while (running := len(database.read(lambda tx: jobs.list_jobs(tx, tenant_id, "running", AT_WORK)).jobs)) < AT_WORK:
             assert time.monotonic() < deadline, f"{running} of {AT_WORK} turns are at work"
             time.sleep(0.1)
-    megabytes = psutil.Process(process.pid).memory_info().rss / 1e6
+    megabytes = find_process(process.pid).memory_info().rss / 1e6
     stop(process)
     return Measurements([megabytes], [PLANNED_MB], "MB")
 

@@ -124,13 +124,17 @@ def benchmark(
 
 
 class Pace:
-    """Limits the number of rounds. A trial takes one round, to see that everything runs."""
+    """Limits the number of rounds, and the size of what takes long. A trial takes one round, to see that everything runs."""
 
     trial = False
 
     @classmethod
     def rounds(cls, usual: int) -> int:
         return 1 if cls.trial else usual
+
+    @classmethod
+    def size(cls, usual: T, trial: T) -> T:
+        return trial if cls.trial else usual
 
 
 def in_turns(

@@ -41,7 +41,7 @@ def create_by_many(shop: Workshop) -> Measurements:
     return creating_at_once(shop, callers=64, each=10)
 
 
-@benchmark("store.list20", "a conversation's 20 todos: running, pending and ended", "a bare loop of the same SQL", at_least(0.50))
+@benchmark("store.list20", "a conversation's 20 todos: running, pending and ended", "a bare loop of the same SQL", at_least(0.45))
 def list20(shop: Workshop) -> Measurements:
     ledger = new_ledger(shop.folder / "list20.db")
     with DirectDatabase(ledger.url) as database:

@@ -1,14 +1,17 @@
-"""LangChain's agent with its todo middleware, in memory."""
+"""LangChain's agent with its todo middleware, in memory or with a checkpoint in SQLite before every next step."""
 
 import asyncio
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
+import aiosqlite
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from bench.peers.answering import serve
 from bench.peers.errand import REQUEST, call, milliseconds, time_now
@@ -47,13 +50,33 @@ async def now() -> dict[str, str]:
 MODEL = Model()
 AGENT = create_agent(MODEL, [now], middleware=[TodoListMiddleware()])
 LOOP = asyncio.new_event_loop()
+THREADS = count()
+
+
+@cache
+def build_durable_agent(path: str) -> Any:
+    async def open_saver() -> AsyncSqliteSaver:
+        saver = AsyncSqliteSaver(await aiosqlite.connect(path))
+        await saver.setup()
+        return saver
+
+    return create_agent(MODEL, [now], middleware=[TodoListMiddleware()], checkpointer=LOOP.run_until_complete(open_saver()))
 
 
 def turn(iterations: int) -> float:
+    return run(AGENT, iterations)
+
+
+def durable_turn(iterations: int, path: str) -> float:
+    return run(build_durable_agent(path), iterations, durability="sync")
+
+
+def run(agent: Any, iterations: int, **options: Any) -> float:
     MODEL.iterations = iterations
     request = {"messages": [{"role": "user", "content": REQUEST}]}
-    run = partial(AGENT.ainvoke, request, {"recursion_limit": 10_000})
-    return milliseconds(iterations + 1, lambda: LOOP.run_until_complete(run()))
+    config = {"recursion_limit": 10_000, "configurable": {"thread_id": str(next(THREADS))}}
+    invoke = partial(agent.ainvoke, request, config, **options)
+    return milliseconds(iterations + 1, lambda: LOOP.run_until_complete(invoke()))
 
 
-serve(turn=turn)
+serve(turn=turn, durable_turn=durable_turn)
