@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+import headway
 from headway import settings
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
@@ -190,6 +191,14 @@ def test_the_documented_default_of_a_setting_is_its_default(monkeypatch: pytest.
             wrong.append(name)
     assert wrong == []
     assert len(documented) > 40
+
+
+def test_the_library_has_the_methods_that_its_page_lists() -> None:
+    groups = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", read_page(DOCS / "library.md"), re.MULTILINE)
+    client = headway.connect("http://127.0.0.1:8484", "hw_token")  # connects with its first request
+    existing = {name: {one for one in dir(getattr(client, name)) if not one.startswith("_")} for name, _ in groups}
+    assert {name: {*re.findall(r"`(\w+)`", methods)} for name, methods in groups} == existing
+    assert len(groups) > 10
 
 
 def test_the_table_of_tools_is_the_toolbox() -> None:
