@@ -596,6 +596,8 @@ class ModelServer(ThreadingHTTPServer):
         self._arrival = threading.Condition()
         self._released = threading.Event()
         self._released.set()
+        self._releases = 0
+        self._handler = threading.local()
         self._closing = threading.Event()
         self._connections: set[socket.socket] = set()
 
@@ -612,6 +614,7 @@ class ModelServer(ThreadingHTTPServer):
     def record(self, request: Request) -> None:
         with self._arrival:
             self._requests.append(request)
+            self._handler.releases = self._releases
             self._arrival.notify_all()
 
     def wait_for_requests(self, number: int) -> list[Request]:
@@ -627,11 +630,16 @@ class ModelServer(ThreadingHTTPServer):
             self._requests.clear()
 
     def hold(self) -> None:
-        """Hold every reply from now on."""
-        self._released.clear()
+        """Hold every reply from now on. A script that comes too late, because the test has seen the request and released its reply
+        already, holds nothing."""
+        with self._arrival:
+            if getattr(self._handler, "releases", self._releases) == self._releases:
+                self._released.clear()
 
     def release(self) -> None:
-        self._released.set()
+        with self._arrival:
+            self._releases += 1
+            self._released.set()
 
     def pause(self, reply: Reply) -> None:
         self._released.wait()

@@ -168,16 +168,15 @@ class DispatcherConformance:
 
     def test_a_job_is_run_when_it_is_due_and_not_before(self, url: str, tmp_path: Path) -> None:
         async def scenario(crew: Crew) -> None:
-            crew.desk.database.write(halts.halt)
-            (soon, woken, canceled) = crew.enqueue(3)
-            for job_id, delay_ms in ((soon, 500), (woken, HOUR_MS), (canceled, 500)):
-                crew.change(job_id, lambda tx, job, delay_ms=delay_ms: jobs.delay(tx, job, tx.now + delay_ms))  # type: ignore[misc]
-            due_at = crew.desk.read(jobs.get_job, soon).due_at
-            crew.desk.database.write(halts.unhalt)
+            (soon, woken, canceled) = waiting = crew.enqueue(3)
+            for job_id in waiting:
+                crew.change(job_id, lambda tx, job: jobs.delay(tx, job, tx.now + HOUR_MS))
             crew.start_worker()
-            await crew.until(lambda: all(job_id in find_announced(crew) for job_id in (soon, woken, canceled)))
-            crew.change(woken, jobs.requeue)
+            await crew.until(lambda: find_announced(crew) >= {*waiting})
             crew.change(canceled, lambda tx, job: jobs.move(tx, job, "canceled"))
+            crew.change(woken, jobs.requeue)
+            due_at = int(time.time() * 1000) + 500
+            crew.change(soon, lambda tx, job: jobs.delay(tx, job, due_at))
             offset_ns = time.time_ns() - time.monotonic_ns()
             await crew.until_done([soon, woken])
             assert crew.count_runs() == {soon: 1, woken: 1}

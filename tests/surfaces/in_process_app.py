@@ -12,6 +12,7 @@ from headway.actions.access import local_tenant, tokens
 from headway.actions.access.tokens import NewToken
 from headway.process.assembly import Headway
 from headway.storage.transaction import Transaction
+from headway.surfaces.http.admission import RateLimiter
 from headway.surfaces.http.app import WebApp
 
 
@@ -23,6 +24,11 @@ class InProcessApp(NamedTuple):
 
 def create_first_token(tx: Transaction) -> NewToken:
     return tokens.create_token(tx, local_tenant.ensure_local(tx).id)
+
+
+def limit_to(burst: int) -> RateLimiter:
+    """Admit so many requests. For this limit no time passes, so a slow machine admits no more."""
+    return RateLimiter(1, burst, now=lambda: 0.0)
 
 
 @asynccontextmanager

@@ -20,10 +20,9 @@ from headway.ledger.tenancy import find_issuer
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import act_as_sender
-from headway.surfaces.http.admission import RateLimiter
 from headway.surfaces.http.server import check_has_tokens
 from tests.sent_statements import trace_statements
-from tests.surfaces.in_process_app import InProcessApp, open_app
+from tests.surfaces.in_process_app import InProcessApp, limit_to, open_app
 from tests.surfaces.server_harness import check_problem
 
 EU2_ADDRESS = "https://eu2.example.org"
@@ -111,7 +110,7 @@ def test_requests_to_the_wrong_cell_have_the_limits_of_strangers(urls: list[str]
     async def scenario(opened: InProcessApp) -> None:
         there = create_token(urls[1])
         assert (await opened.client.get("/v1/session")).status_code == 200
-        opened.app.admission.clients, opened.app.admission.peers = RateLimiter(1, 2), RateLimiter(1, 2)
+        opened.app.admission.clients, opened.app.admission.peers = limit_to(2), limit_to(2)
         statuses = [(await opened.client.get("/v1/todos", headers=bearer(there.secret))).status_code for _ in range(3)]
         assert statuses == [421, 421, 429]
         assert (await opened.client.get("/v1/session")).status_code == 200
@@ -124,8 +123,8 @@ def test_a_token_whose_tenant_has_left_is_no_strangers(urls: list[str], tmp_path
 
     async def scenario(opened: InProcessApp) -> None:
         await asyncio.to_thread(move_token, urls[0], opened.token, "eu2")
-        opened.app.admission.clients, opened.app.admission.peers = RateLimiter(1, 2), RateLimiter(1, 2)
-        opened.app.admission.tokens = RateLimiter(1, 5)
+        opened.app.admission.clients, opened.app.admission.peers = limit_to(2), limit_to(2)
+        opened.app.admission.tokens = limit_to(5)
         answers = [await opened.client.get("/v1/todos") for _ in range(6)]
         assert [answer.status_code for answer in answers] == [421, 421, 421, 421, 421, 429]
         assert {answer.headers.get("headway-cell") for answer in answers[:5]} == {"eu2"}

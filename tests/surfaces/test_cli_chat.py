@@ -249,9 +249,10 @@ def test_the_turn_of_a_killed_process_is_finished_first(talker: Shell, model: Mo
         other.wait(PATIENCE_S)
     model.release()
     (conversation,) = (str(id) for (id,) in read_rows(talker, "SELECT id FROM conversations"))
-    refused = talker("chat", "second", "--conversation", conversation)
     with DirectDatabase(f"sqlite:///{talker.ledger}") as database:
-        database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = beat_at - 5000"))
+        database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = beat_at + 3600000"))  # valid for an hour
+        refused = talker("chat", "second", "--conversation", conversation)
+        database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
     ran = talker("chat", "second", "--conversation", conversation)
 
     assert refused.code == 4  # the other process may still be working on it

@@ -15,6 +15,7 @@ from headway import settings
 from headway.surfaces.log_lines import build_log_redactor
 from tests.agents.test_mcp_faults import PLAIN, SILENT
 from tests.surfaces.in_process_app import open_app
+from tests.surfaces.server_harness import PATIENCE_S
 from tests.surfaces.shell import Shell
 
 KEY = "s3cret-header-value"
@@ -86,9 +87,11 @@ def test_what_is_wrong_with_a_server_is_said_without_its_secrets(shell: Shell) -
 def test_a_list_over_http_has_what_is_ready(tmp_path: Path) -> None:
     async def list_tools() -> dict[str, Any]:
         write_servers(tmp_path, plain=build_plain(tmp_path), silent=SILENT, absent={"command": "no-such-program"})
-        async with open_app(tmp_path) as (_app, client, _token):
-            answer: dict[str, Any] = (await client.get("/v1/tools")).json()
-            return answer
+        async with open_app(tmp_path) as (_app, client, _token), asyncio.timeout(PATIENCE_S):
+            while True:  # an answer waits two seconds for servers, in which a slow machine starts none
+                answer: dict[str, Any] = (await client.get("/v1/tools")).json()
+                if [server["name"] for server in answer["servers"] if server["status"] == "starting"] == ["silent"]:
+                    return answer
 
     listed = asyncio.run(list_tools())
     assert {tool["server"] for tool in listed["tools"] if "server" in tool} == {"plain"}

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from headway.actions.access import tokens
-from headway.surfaces.http.admission import RateLimiter, group_address
+from headway.surfaces.http.admission import group_address
 from headway.surfaces.http.request_context import SESSION_COOKIE
 from headway.surfaces.metrics import LoopLag
-from tests.surfaces.in_process_app import InProcessApp, open_app
+from tests.surfaces.in_process_app import InProcessApp, limit_to, open_app
 from tests.surfaces.server_harness import Client, check_problem
 
 BOGUS = "hw_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -60,11 +60,11 @@ def test_no_byte_of_a_strangers_body_is_read(tmp_path: Path, secret: str) -> Non
 
 
 def test_one_token_has_one_rate_however_it_is_spelled(tmp_path: Path) -> None:
-    """The limit is one request per second and token, so all but the first of these are refused."""
+    """The limit is one request per token, so all but the first of these are refused."""
 
     async def scenario(opened: InProcessApp) -> None:
         app, client, token = opened
-        app.admission.tokens = RateLimiter(1)
+        app.admission.tokens = limit_to(1)
         secret = token.secret.encode()
         session = b"%s=%s" % (SESSION_COOKIE.encode(), secret)
         spellings: list[dict[bytes, bytes]] = [
@@ -91,7 +91,7 @@ def test_strangers_are_limited_by_address_and_callers_with_a_token_are_not(tmp_p
     async def scenario(opened: InProcessApp) -> None:
         app, client, token = opened
         limits = app.admission
-        limits.clients, limits.peers = RateLimiter(1, 3), RateLimiter(1, 6)
+        limits.clients, limits.peers = limit_to(3), limit_to(6)
 
         async def get(path: str, secret: str = BOGUS, forwarded: str = "") -> int:
             headers = {"Authorization": f"Bearer {secret}"} | ({"X-Forwarded-For": forwarded} if forwarded else {})
@@ -113,7 +113,7 @@ def test_a_valid_token_that_is_new_does_not_count_as_a_stranger(tmp_path: Path) 
     async def scenario(opened: InProcessApp) -> None:
         app, client, token = opened
         limits = app.admission
-        limits.clients, limits.peers = RateLimiter(1, 2), RateLimiter(1, 2)
+        limits.clients, limits.peers = limit_to(2), limit_to(2)
         for _ in range(5):
             new = await app.headway.database.write(lambda tx: tokens.create_token(tx, token.token.tenant_id))
             answer = await client.get("/v1/session", headers={"Authorization": f"Bearer {new.secret}"})
@@ -125,7 +125,7 @@ def test_a_valid_token_that_is_new_does_not_count_as_a_stranger(tmp_path: Path) 
 def test_a_revoked_token_counts_as_a_stranger_again(tmp_path: Path) -> None:
     async def scenario(opened: InProcessApp) -> None:
         app, client, token = opened
-        app.admission.clients = RateLimiter(1, 2)
+        app.admission.clients = limit_to(2)
         assert (await client.get("/v1/session")).status_code == 200
         await app.headway.database.write(lambda tx: tokens.revoke(tx, token.token.tenant_id, token.token.id))
         assert [(await client.get("/v1/session")).status_code for _ in range(4)] == [401, 401, 401, 429]

@@ -51,7 +51,7 @@ def test_the_queue_and_ended_jobs_are_counted(sqlite_chatter: Client, sqlite_cha
     model.script = lambda _: text("hello")
     wait_for_turn(sqlite_chatter, say(sqlite_chatter, sqlite_chatter.conversation()))
 
-    wait_until(lambda: sqlite_chat_service.read_metrics()[ended] == before.get(ended, 0) + 1, "the turn is counted")
+    wait_until(lambda: sqlite_chat_service.read_metrics().get(ended, 0) == before.get(ended, 0) + 1, "the turn is counted")
     after = sqlite_chat_service.read_metrics()
     assert after["headway_workers"] == 1
     assert {f'headway_jobs{{state="{state}"}}' for state in ("due", "running", "dead")} <= after.keys()
@@ -134,6 +134,7 @@ def test_streams_and_their_events_are_counted(client: Client, service: Service) 
 def test_an_open_stream_does_not_count_as_a_slow_answer(client: Client, service: Service) -> None:
     spent = 'headway_http_request_seconds_sum{method="GET",route="/v1/events"}'
     count = spent.replace("_sum", "_count")
+    wait_until(lambda: service.read_metrics()["headway_open_streams"] == 0, "streams of earlier tests end")
     before = service.read_metrics()
     began = monotonic()
     with open_stream(client):

@@ -32,14 +32,14 @@ def test_pings_repeat_the_position(tmp_path: Path) -> None:
                     await app.headway.database.of(token.token.tenant_id).write(
                         partial(todos.add_todo, tenant_id=token.token.tenant_id, draft=Draft("told"))
                     )
-                if len(received) >= 7:
+                if received[-1] == (1, "ping", {}):
                     return received
             raise AssertionError("it ended")
 
     events = asyncio.run(asyncio.wait_for(run_scenario(), 30))
     assert [event.event for event in events].count("todo_changed") == 1
     assert [event.id for event in events] == sorted(event.id for event in events)
-    assert (events[0].id, events[-1]) == (0, (1, "ping", {}))
+    assert events[0].id == 0
 
 
 def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:

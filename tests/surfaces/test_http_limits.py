@@ -15,10 +15,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from headway.actions.access import tokens
-from headway.surfaces.http.admission import RateLimiter
 from headway.surfaces.http.middleware import HttpMetrics, RequestResponse
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.in_process_app import open_app
+from tests.surfaces.in_process_app import limit_to, open_app
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
 
 RATE = 600
@@ -35,7 +34,7 @@ COMMON_HEADERS = {
 def test_a_token_over_its_rate_limit_must_wait_and_others_need_not(tmp_path: Path) -> None:
     async def run_scenario() -> tuple[list[httpx.Response], httpx.Response]:
         async with open_app(tmp_path) as (app, client, token):
-            app.admission.tokens = RateLimiter(1, 3)
+            app.admission.tokens = limit_to(3)
             calm = await app.headway.database.write(lambda tx: tokens.create_token(tx, token.token.tenant_id))
             hasty_answers = [await client.get("/v1/session") for _ in range(5)]
             return hasty_answers, await client.get("/v1/session", headers={"Authorization": f"Bearer {calm.secret}"})

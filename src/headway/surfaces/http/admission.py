@@ -6,7 +6,7 @@ Callers with a valid token have the rate of their token. All others share the ra
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -29,14 +29,15 @@ FRESH_S = 5.0
 class RateLimiter:
     """A token bucket for each caller. Only the most recent callers are kept."""
 
-    def __init__(self, rate: int, burst: int | None = None) -> None:
+    def __init__(self, rate: int, burst: int | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self.rate = rate
         self.burst = float(burst or rate)
+        self.now = now
         self.level: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: Hashable) -> int:
         """Take one request from the caller's bucket and return how many are left. Negative: this one is over the limit."""
-        now = time.monotonic()
+        now = self.now()
         level, since = self.level.pop(caller, (self.burst, now))
         level = min(self.burst, level + (now - since) * self.rate)
         self.level[caller] = (level - 1 if level >= 1 else level, now)
