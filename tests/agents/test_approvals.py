@@ -11,7 +11,17 @@ from headway.actions.access import audit
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.inbox import compute_digest
 from headway.ledger.tenancy import AuditFilter
-from tests.agents.person_harness import BOB, cancel_turn, decide, decide_and_finish, list_approvals, run_command, write_policy
+from tests.agents.person_harness import (
+    BOB,
+    answer_question,
+    cancel_turn,
+    decide,
+    decide_and_finish,
+    list_approvals,
+    list_questions,
+    run_command,
+    write_policy,
+)
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, list_sub_agents, wait_for_end
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import calls, text
@@ -193,6 +203,19 @@ def test_a_call_that_nobody_decides_about_expires(database_url: str, tmp_path: P
         assert "No person decided about this call in time" in get_last_result(talk)
         with pytest.raises(Conflict, match="is already expired"):
             decide(talk, get_id(talk), "approve")
+
+
+def test_an_approval_behind_a_call_that_waits_expires_in_time(database_url: str, tmp_path: Path) -> None:
+    ask = ("ask_person", {"question": "Which colour?"})
+    script = in_order(calls(ask, ("run_command", {"command": ["echo", "x"]})), DONE)
+    with open_talk(database_url, tmp_path, script, commands="echo", sandbox="off", approval_timeout_s="1") as talk:
+        talk.say()
+        assert [approval["state"] for approval in list_approvals(talk)] == ["proposed"]
+        talk.wait(talk.until(lambda: list_approvals(talk)[0]["state"] == "expired"))
+        assert (talk.turn()["waiting_for"]["kind"], talk.open_notices()) == ("question", ["question"])
+        answer_question(talk, list_questions(talk)[0]["id"], "blue")
+        assert wait_for_end(talk)["outcome"] == "answered"
+        assert "No person decided about this call in time" in get_last_result(talk)
 
 
 def test_canceling_the_turn_cancels_its_approvals(database_url: str, tmp_path: Path) -> None:

@@ -160,8 +160,18 @@ def end(tx: Transaction, request: PersonRequest) -> PersonRequest:
     return request
 
 
-def expire(tx: Transaction, approval: PersonRequest) -> PersonRequest:
+def expire_if_due(tx: Transaction, approval: PersonRequest) -> PersonRequest:
+    """Let an approval expire if its time is over."""
+    if not approval.is_open or tx.now < approval.expires_at:
+        return approval
     return waiting.end_waiting(tx, approval._replace(state="expired", reason=EXPIRED_REASON))
+
+
+def expire_due(tx: Transaction, run: Run) -> list[PersonRequest]:
+    """Let the approvals of a run expire whose time is over. Returns the others that are open."""
+    requests = request_store.list_open_of_run(tx, run.tenant_id, run.id)
+    approvals = [expire_if_due(tx, request) for request in requests if request.kind == "approval"]
+    return [approval for approval in approvals if approval.is_open]
 
 
 # Reading

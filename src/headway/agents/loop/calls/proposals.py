@@ -61,7 +61,12 @@ def load_decision(step: Step, effect: Effect) -> PersonRequest:
     """Return the approval of a proposed call. One that was not decided in time expires here."""
     approval = inbox.find_by_call(step.tx, step.run, effect)
     assert approval is not None
-    return inbox.expire(step.tx, approval) if approval.is_open and step.tx.now >= approval.expires_at else approval
+    return inbox.expire_if_due(step.tx, approval)
+
+
+def limit_wait(step: Step, sleep: Sleep) -> Sleep:
+    """Wake up in time for the approvals of later calls to expire. The current call may wait for much longer."""
+    return Sleep(min([sleep.until, *(approval.expires_at for approval in inbox.expire_due(step.tx, step.run))]))
 
 
 def find_refusal(approval: PersonRequest, effect: Effect) -> str:

@@ -206,6 +206,8 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
         )
         if isinstance(outcome, Sleep):
             propose_ahead(step, entry.n, index, response, stored_effects)
+            if step.proposed or any(effect.state == "proposed" for effect in stored_effects.values()):
+                outcome = proposals.limit_wait(step, outcome)
         if not isinstance(outcome, Effect):
             return outcome
         ended.append(outcome)
