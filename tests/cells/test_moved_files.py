@@ -106,6 +106,28 @@ def test_files_are_never_copied_over_those_of_a_tenant_that_has_arrived(cell_pai
         assert report.read_text() == "changed in the other cell"
 
 
+def test_rules_that_the_other_home_does_not_have_are_named(cell_pair: CellUrls, tmp_path: Path) -> None:
+    shared = '[[rule]]\ntool = "http_get"\ndecision = "ask"\n'
+    own = '[[rule]]\ntool = "write_*"\ntenant = "acme"\ndecision = "deny"\n'
+    others = '[[rule]]\ntool = "write_*"\ntenant = "other"\ndecision = "deny"\n'
+    homes = (tmp_path / "a", tmp_path / "b")
+    for home, rules in zip(homes, (shared + own + others, shared), strict=True):
+        home.mkdir()
+        (home / "policy.toml").write_text(rules)
+    with open_cells(cell_pair, homes[0], (str(homes[0]), str(homes[1]))) as cells:
+        TenantHarness(cells.databases["a"])
+
+        move_tenant(cells.route(), "acme")
+        (named,) = [line for line in cells.lines if "policy.toml" in line]
+        own_path, other_path = (home / "policy.toml" for home in homes)
+        assert named == f"rules for the tenant that {other_path} does not have, and that are not moved: {own_path}:4. Copy them."
+        assert (homes[1] / "policy.toml").read_text() == shared
+
+        cells.lines.clear()
+        move_tenant(cells.route("b", "a"), "acme")
+        assert not [line for line in cells.lines if "policy.toml" in line]
+
+
 def test_a_home_that_is_not_mounted_is_named_before_anything_changes(cell_pair: CellUrls, tmp_path: Path) -> None:
     with open_cells(cell_pair, tmp_path, ("", str(tmp_path / "missing"))) as cells:
         desk = TenantHarness(cells.databases["a"])

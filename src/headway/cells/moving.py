@@ -15,12 +15,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from headway.actions.installation import tenants
 from headway.agents.instructions.skills import TENANTS
+from headway.agents.policy_file import load_policy
 from headway.agents.tools.files.folders import FOLDER_FLAGS, READ_FLAGS, open_entry
 from headway.cells import move_steps, rows
 from headway.cells.copying import order_tables
 from headway.cells.directory import Directory, build_cell_settings
 from headway.cells.rules import HAS_ARRIVED, Cell, Move, MoveState
 from headway.ledger.errors import CommitUncertain, Conflict, DatabaseBusy, HeadwayError, Invalid, NotFound, StorageError
+from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
@@ -263,11 +265,24 @@ def begin(route: Route, tenant_name: str) -> Move:
     target.read(lambda arrived: source.read(lambda tx: move_steps.check_versions(tx, arrived)))
     tenant = source.read(partial(tenants.get_by_name, name=tenant_name))
     target.read(partial(move_steps.check_free, tenant_name=tenant.name, tenant_id=tenant.id))
+    report_missing_rules(route, tenant)
     with hold_files(route, tenant):
         pass  # most of them, before anything is refused
     begun = source.write(partial(move_steps.begin_move, tenant_name=tenant.name, target=route.target.cell.name))
     route.report(f"moving tenant {tenant.name} from cell {begun.source} to {begun.target}")
     return begun
+
+
+def report_missing_rules(route: Route, tenant: Tenant) -> None:
+    """Name the rules for the tenant that the target's policy does not have. Rules are the operator's, and do not move."""
+    before, after = (join(files.home, POLICY_FILE_NAME) for files in route.files)
+    if before == after:
+        return
+    known = {rule._replace(line=0, approval=0) for rule in load_policy(after).list_for_tenant(tenant.name)}
+    rules = load_policy(before).list_for_tenant(tenant.name)
+    lines = [f"{before}:{rule.line}" for rule in rules if rule._replace(line=0, approval=0) not in known]
+    if lines:
+        route.report(f"rules for the tenant that {after} does not have, and that are not moved: {', '.join(lines)}. Copy them.")
 
 
 @contextmanager

@@ -125,7 +125,7 @@ def move_tenant(invocation: Invocation, name: str, target: str | None, *, undo: 
 
     Its changes are refused for a few seconds, and its agents continue in the other cell. Other tenants are not affected. If the
     command is interrupted, run it again to continue, or with --undo. Run it where both databases can be reached, and both homes,
-    if the cells have different ones.
+    if the cells have different ones. Rules of policy.toml are not moved from one home to another: copy them first.
     """
     if (target is None) is not undo:
         raise click.UsageError("Name a cell with --to, or use --undo.")
