@@ -120,6 +120,22 @@ def test_every_reference_leads_somewhere_and_every_shape_is_referred_to(sqlite_c
     assert referred == set(schemas)
 
 
+def test_streams_declare_the_data_of_their_events(sqlite_client: Client) -> None:
+    """Except the streams in protocols of others."""
+    streams = [operation for operation in list_operations(sqlite_client) if operation.streams]
+    contents = {one.path: one.definition["responses"]["200"]["content"]["text/event-stream"] for one in streams}
+    declared = {path for path, content in contents.items() if content}
+
+    assert contents.keys() - declared == {
+        "/v1/ag-ui",
+        "/v1/ui-stream",
+        "/v1/ui-stream/{key}/stream",
+        "/v1/chat/completions",
+        "/v1/responses",
+    }
+    assert {contents[path]["schema"]["contentSchema"]["$ref"] for path in declared} == {"#/components/schemas/StreamedEvent"}
+
+
 def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client: Client) -> None:
     operations = list_operations(sqlite_client)
     for operation in operations:
