@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.free_ports import find_ports
 from tests.surfaces.server_harness import wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "nginx-cells.conf"
@@ -38,12 +39,6 @@ def find_nginx() -> str:
     return found
 
 
-def find_free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def adapt(configuration: str, port: int, addresses: Mapping[str, str]) -> str:
     """Do what an operator does: replace the cells between the two marks, with the first one as default, and the address."""
     upstreams = "".join(f"upstream headway_{name} {{ server {address}; keepalive 4; }}\n" for name, address in addresses.items())
@@ -58,7 +53,7 @@ def adapt(configuration: str, port: int, addresses: Mapping[str, str]) -> str:
 @contextmanager
 def run_nginx(folder: Path, addresses: Mapping[str, str]) -> Iterator[str]:
     """Run nginx in front of the cells with these addresses, and yield its own."""
-    port = find_free_port()
+    port = find_ports()
     for place in PLACES:
         (folder / place).mkdir()
     (folder / "headway.conf").write_text(adapt(CONFIGURATION.read_text(encoding="utf-8"), port, addresses))

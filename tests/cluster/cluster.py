@@ -17,8 +17,9 @@ from tests.cluster.balancer import run_balancer
 from tests.cluster.network import Network
 from tests.cluster.servers import DATABASE, ROLE, Pooler, Postgres, make_folder, wait_for
 from tests.cluster.workers import Worker
+from tests.free_ports import find_ports
 from tests.model_server import ModelServer, environment
-from tests.restate.nodes import Machine, RestateCluster, find_ports
+from tests.restate.nodes import Machine, RestateCluster
 
 WORKERS = ("w1", "w2", "w3")
 WORKER_PORTS = {"w1": 9081, "w2": 9082, "w3": 9083}  # for deliveries from Restate
@@ -76,7 +77,7 @@ class Cluster:
 
     def _build_machine(self, name: str) -> Machine:
         node = self.network.nodes[name]
-        return Machine(name, node.address, RESTATE_PORT if self.network.separate else find_ports(), node.prefix)
+        return Machine(name, node.address, RESTATE_PORT if self.network.separate else find_ports(3), node.prefix)
 
     def _clock_environment(self) -> dict[str, str]:
         if not self.shape.fake_clock:

@@ -4,7 +4,7 @@ class TestRestate(DispatcherConformance):
     @asynccontextmanager
     async def open_dispatchers(self, folder: Path) -> AsyncIterator[Callable[[], Dispatcher]]:
         async with started_restate(folder) as server:
-            yield lambda: RestateDispatcher(server, find_free_port())  # one for each worker
+            yield lambda: RestateDispatcher(server, find_ports())  # one for each worker
 """
 
 import asyncio

@@ -1,9 +1,7 @@
 """Restate servers for tests: one node, or three that replicate to each other. The program comes from npm."""
 
-import contextlib
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +10,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.free_ports import find_ports
 from tests.npm_packages import install_packages
 
 PATIENCE_S = 120
@@ -143,7 +142,7 @@ class RestateCluster:
 @contextmanager
 def run_restate(folder: Path, nodes: int = 1, signing_key: Path | None = None) -> Iterator[RestateCluster]:
     """Run nodes on this machine, and end them."""
-    machines = [Machine(f"r{number}", "127.0.0.1", find_ports()) for number in range(1, nodes + 1)]
+    machines = [Machine(f"r{number}", "127.0.0.1", find_ports(3)) for number in range(1, nodes + 1)]
     cluster = RestateCluster(machines, folder, signing_key)
     try:
         cluster.start()
@@ -173,20 +172,6 @@ def find_program() -> Path:
     """The server's program for this system."""
     (program,) = (install_packages("restate") / "node_modules" / "@restatedev").glob("restate-server-*/bin/restate-server")
     return program
-
-
-def find_ports() -> int:
-    """The first of three free ports in a row."""
-    while True:
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = int(first.getsockname()[1])
-            try:
-                for other in (port + 1, port + 2):
-                    stack.enter_context(socket.create_server(("127.0.0.1", other)))
-            except OSError:
-                continue
-            return port
 
 
 def ask(address: str, path: str) -> int:

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from headway.dispatch.opening import open_dispatcher
 from headway.engine.external import Deliver, Dispatcher, DueJob, NotNow
-from tests.restate.nodes import find_ports, make_signing_key
+from tests.free_ports import find_ports
+from tests.restate.nodes import make_signing_key
 from tests.restate.stand_in import StandIn, call, invoke, run_stand_in
 
 PATIENCE_S = 60

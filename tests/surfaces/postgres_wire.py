@@ -7,16 +7,18 @@ from contextlib import contextmanager, suppress
 
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.free_ports import find_ports
+
 
 class Wire:
     """Forwards connections from a local port to the server until it is cut."""
 
     def __init__(self, database_url: str) -> None:
         self.options = conninfo_to_dict(database_url)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self.listener.getsockname()[1]
+        self.port = find_ports()
+        self.lock = threading.Lock()
         self.ends: list[socket.socket] = []
-        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+        self.reconnect()
 
     @property
     def url(self) -> str:
@@ -28,7 +30,12 @@ class Wire:
             while True:
                 near, _ = listener.accept()
                 far = self.connect()
-                self.ends += [near, far]
+                with self.lock:
+                    if listener.fileno() < 0:  # cut meanwhile
+                        hang_up(near)
+                        hang_up(far)
+                        return
+                    self.ends += [near, far]
                 for source, target in ((near, far), (far, near)):
                     threading.Thread(target=forward, args=(source, target), daemon=True).start()
 
@@ -41,9 +48,10 @@ class Wire:
         return far
 
     def cut(self) -> None:
-        hang_up(self.listener)
-        while self.ends:
-            hang_up(self.ends.pop())
+        with self.lock:
+            hang_up(self.listener)
+            while self.ends:
+                hang_up(self.ends.pop())
 
     def reconnect(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", self.port))

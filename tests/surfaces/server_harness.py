@@ -26,9 +26,13 @@ from tests.warm_start import Program
 PATIENCE_S = 60
 
 
+# Options for requests to a local server. Loading certificates would take 0.1 s, and plain HTTP needs none.
+LOCAL_OPTIONS: dict[str, Any] = {"timeout": PATIENCE_S, "verify": False, "trust_env": False}
+
+
 def client_options(url: str) -> dict[str, Any]:
-    """Options for a client of a local server. Loading certificates would take 0.1 s, and plain HTTP needs none."""
-    return {"base_url": url, "timeout": PATIENCE_S, "verify": False, "trust_env": False}
+    """Options for a client of this local server."""
+    return {"base_url": url, **LOCAL_OPTIONS}
 
 
 class Client(httpx.Client):
@@ -151,7 +155,7 @@ class Service:
                     self.database.write(lambda tx: tenants.shut_out(tx, desk.tenant))
 
     def read_metrics(self) -> dict[str, float]:
-        answer = httpx.get(f"{self.url}/metrics", verify=False)
+        answer = httpx.get(f"{self.url}/metrics", **LOCAL_OPTIONS)
         assert answer.headers["content-type"].startswith("text/plain")
         lines = (line.rsplit(" ", 1) for line in answer.text.splitlines() if line and not line.startswith("#"))
         return {name: float(value) for name, value in lines}
@@ -175,7 +179,8 @@ class Service:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the lines of its log."""
-        return [parse_log_line(line) for line in self.log.read_text().splitlines()]
+        whole, _, _unfinished = self.log.read_text().rpartition("\n")
+        return [parse_log_line(line) for line in whole.splitlines()]
 
     def close(self) -> None:
         self.database.close()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.restate.nodes import find_ports
+from tests.free_ports import find_ports
 from tests.restate.stand_in import run_stand_in
 from tests.surfaces.server_harness import wait_until
 from tests.surfaces.shell import Shell

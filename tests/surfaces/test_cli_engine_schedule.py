@@ -26,7 +26,7 @@ def add_conversation(headway: Shell, key: str = "talk") -> int:
 def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:
     flags = ("--database-url", sqlite_service.database_url, "--tenant", sqlite_client.desk.tenant.name)
     conversation_id = str(sqlite_client.conversation())
-    cron = ("--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "hi", "--conversation", conversation_id)
+    cron = ("--cron", "0 6 1 1 *", "--tz", "Europe/Berlin", "--message", "hi", "--conversation", conversation_id)
     schedule = headway.json("schedule", "put", "report", *cron, *flags)
     assert schedule == sqlite_client.ok("GET", "/v1/schedules/report")
     beat = headway.json("schedule", "put", "beat", *HOURLY, "--tool", "todo_add", "--args", '{"subject": "x"}', *flags)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.surfaces.server_harness import Service, wait_until
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Service, wait_until
 from tests.surfaces.shell import PATIENCE_S, Shell, get_error_line
 from tests.warm_start import Program
 
@@ -50,10 +50,9 @@ def test_a_worker_serves_metrics_of_its_jobs(headway: Shell) -> None:
     with run_worker(headway, "--json", "--metrics-port", "0") as worker:
         address = json.loads(worker.greeting)["metrics_url"]
         headway.ok("schedule", "run", "note")
-        wait_until(
-            lambda: 'headway_jobs_ended_total{kind="tool",state="completed"} 1.0' in httpx.get(address).text, "the job is counted"
-        )
-        assert "headway_jobs_running 0.0" in httpx.get(address).text
+        ended = 'headway_jobs_ended_total{kind="tool",state="completed"} 1.0'
+        wait_until(lambda: ended in httpx.get(address, **LOCAL_OPTIONS).text, "the job is counted")
+        assert "headway_jobs_running 0.0" in httpx.get(address, **LOCAL_OPTIONS).text
 
 
 def test_a_worker_announces_itself_works_and_stops(headway: Shell, postgres_url: str) -> None:

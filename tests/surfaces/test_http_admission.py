@@ -14,7 +14,7 @@ from headway.surfaces.http.admission import group_address
 from headway.surfaces.http.request_context import SESSION_COOKIE
 from headway.surfaces.metrics import LoopLag
 from tests.surfaces.in_process_app import InProcessApp, limit_to, open_app
-from tests.surfaces.server_harness import Client, check_problem
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Client, check_problem
 
 BOGUS = "hw_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 BODY_ROUTES = (
@@ -169,7 +169,7 @@ def test_a_query_with_very_many_parameters_is_refused(sqlite_client: Client, pat
 
 def test_a_login_with_a_long_body_is_refused(sqlite_client: Client) -> None:
     same_site = {"Sec-Fetch-Site": "same-origin"}
-    answer = httpx.post(f"{sqlite_client.base_url}/login", content=b"[" * 5_000, headers=same_site, verify=False)
+    answer = httpx.post(f"{sqlite_client.base_url}/login", content=b"[" * 5_000, headers=same_site, **LOCAL_OPTIONS)
     check_problem(answer, 413, "too_large")
 
 

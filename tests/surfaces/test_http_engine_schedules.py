@@ -39,7 +39,7 @@ def list_jobs(client: Client) -> list[dict[str, Any]]:
 def test_put_get_list_and_delete(client: Client) -> None:
     conversation = client.conversation()
     message = {"conversation_id": conversation, "content": "How is it going?"}
-    by_cron = client.ok("PUT", "/v1/schedules/report", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", "message": message})
+    by_cron = client.ok("PUT", "/v1/schedules/report", json={"cron": "0 6 1 1 *", "timezone": "Europe/Berlin", "message": message})
     by_interval = client.ok("PUT", "/v1/schedules/beat", json={"every_s": 30.5, "tool": {"name": "now"}})
 
     assert list(by_cron) == list(by_interval) == ["schedule"]

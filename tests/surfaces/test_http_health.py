@@ -11,7 +11,7 @@ import httpx
 from tests.model_server import MODEL, ModelServer, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Client, Service, check_problem, run_server, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,8 +21,9 @@ def request_metric(method: str, route: str, status: int) -> str:
 
 
 def test_health_needs_no_token(service: Service) -> None:
-    with httpx.Client(base_url=service.url, verify=False) as visitor:
+    with httpx.Client(base_url=service.url, **LOCAL_OPTIONS) as visitor:
         assert visitor.get("/healthz").json() == {"ok": True}
+        wait_until(lambda: visitor.get("/readyz").is_success, "the server has not stood still for five seconds")
         assert visitor.get("/readyz").json() == {
             "ready": True,
             "checks": {"database": True, "migrations": True, "feed": True, "worker": True, "loop": True},
@@ -60,7 +61,7 @@ def test_the_queue_and_ended_jobs_are_counted(sqlite_chatter: Client, sqlite_cha
 
 def test_the_dashboard_and_the_documents_name_metrics_that_exist(service: Service) -> None:
     dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
-    published = httpx.get(f"{service.url}/metrics", verify=False).text
+    published = httpx.get(f"{service.url}/metrics", **LOCAL_OPTIONS).text
     families = set(re.findall(r"^# TYPE (\w+) ", published, re.M))
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     named = {name for expression in expressions for name in re.findall(r"headway_\w+", expression)}
@@ -150,6 +151,6 @@ def test_a_database_of_a_newer_headway_is_not_ready(tmp_path: Path) -> None:
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         service.database.write(lambda tx: tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (9999, 'later', 0)"))
 
-        detail = check_problem(httpx.get(f"{service.url}/readyz", verify=False), 503, "not_ready")
+        detail = check_problem(httpx.get(f"{service.url}/readyz", **LOCAL_OPTIONS), 503, "not_ready")
         assert "migrations" in detail
-        assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200
+        assert httpx.get(f"{service.url}/healthz", **LOCAL_OPTIONS).status_code == 200

@@ -18,7 +18,7 @@ from headway.actions.access import tokens
 from headway.surfaces.http.middleware import HttpMetrics, RequestResponse
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.in_process_app import limit_to, open_app
-from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
+from tests.surfaces.server_harness import LOCAL_OPTIONS, PATIENCE_S, Client, Service, check_problem
 
 RATE = 600
 COMMON_HEADERS = {
@@ -68,7 +68,7 @@ def test_a_large_answer_is_compressed_for_clients_that_accept_it(client: Client)
 
 
 def test_every_answer_has_security_headers(sqlite_client: Client, sqlite_service: Service) -> None:
-    stranger = httpx.get(f"{sqlite_service.url}/v1/todos", verify=False)
+    stranger = httpx.get(f"{sqlite_service.url}/v1/todos", **LOCAL_OPTIONS)
     responses = [
         sqlite_client.get("/v1/todos"),
         sqlite_client.post("/v1/todos", json={"subject": "x"}),
@@ -189,7 +189,7 @@ def test_a_head_without_end_is_refused(sqlite_service: Service, beginning: bytes
         with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012  the client sees the reset only after some more writes
             for _ in range(1_000):
                 connection.sendall(b"x" * 65536)
-    assert httpx.get(f"{sqlite_service.url}/healthz", verify=False).status_code == 200
+    assert httpx.get(f"{sqlite_service.url}/healthz", **LOCAL_OPTIONS).status_code == 200
 
 
 def test_a_large_head_is_served(sqlite_client: Client) -> None:

@@ -15,7 +15,7 @@ from headway.ledger.events import build_todo_event
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.surfaces.event_stream import list_logged_ids, open_stream
-from tests.surfaces.server_harness import PATIENCE_S, Client, Service, wait_until
+from tests.surfaces.server_harness import LOCAL_OPTIONS, PATIENCE_S, Client, Service, wait_until
 from tests.warm_start import build_command
 
 WRITERS = 4
@@ -25,7 +25,7 @@ EACH = 50
 def count_open_streams(service: Service) -> int:
     (line,) = (
         line
-        for line in httpx.get(f"{service.url}/metrics", verify=False).text.splitlines()
+        for line in httpx.get(f"{service.url}/metrics", **LOCAL_OPTIONS).text.splitlines()
         if line.startswith("headway_open_streams ")
     )
     return int(float(line.split()[1]))

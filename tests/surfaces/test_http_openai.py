@@ -14,7 +14,7 @@ from headway.actions.installation import halts
 from tests.model_server import Failure, ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, plan_and_drain, reply_in_order, say
 from tests.surfaces.front_end_clients import openai_js
-from tests.surfaces.server_harness import PATIENCE_S, Client, Service
+from tests.surfaces.server_harness import LOCAL_OPTIONS, PATIENCE_S, Client, Service
 from tests.surfaces.waiting_turns import SUM, add_rule, ask_then_answer, call_then_answer
 from tests.tables import each_row
 
@@ -25,7 +25,7 @@ LONG = " ".join(f"word {n}" for n in range(200))
 def open_openai(client: Client) -> openai.OpenAI:
     """Return OpenAI's client of this tenant."""
     url = f"{str(client.base_url).rstrip('/')}/v1"
-    web: Any = httpx.Client(trust_env=False, verify=False)
+    web: Any = httpx.Client(**LOCAL_OPTIONS)
     return openai.OpenAI(base_url=url, api_key=client.secret, max_retries=0, timeout=PATIENCE_S, http_client=web)
 
 

@@ -12,7 +12,7 @@ import httpx
 from headway.surfaces.http.problems import is_openai_path
 from tests.surfaces.in_process_app import open_app
 from tests.surfaces.openapi_routes import get_document, list_operations
-from tests.surfaces.server_harness import Client, Service
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Client, Service
 
 # Not in the document: the web pages, the document itself, and MCP, which has its own protocol.
 PAGES = (
@@ -250,7 +250,7 @@ def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:
 
 
 def test_the_document_needs_no_token_and_is_the_same_for_all(sqlite_service: Service) -> None:
-    first, second = (httpx.get(f"{sqlite_service.url}/openapi.json", verify=False) for _ in range(2))
+    first, second = (httpx.get(f"{sqlite_service.url}/openapi.json", **LOCAL_OPTIONS) for _ in range(2))
 
     assert first.headers["content-type"] == "application/json"
     assert first.content == second.content

@@ -10,7 +10,7 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.postgres_wire import Wire, open_wire
-from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Client, Service, check_problem, run_server, wait_until
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_an_outage_is_503_and_ends_and_no_stream_ends_or_misses_anything(client:
 
 
 def test_a_server_without_its_database_still_stops_at_once(service: Service, wire: Wire) -> None:
-    with httpx.Client(verify=False) as visitor:
+    with httpx.Client(**LOCAL_OPTIONS) as visitor:
         assert visitor.get(f"{service.url}/readyz").status_code == 200
         wire.cut()
         assert visitor.get(f"{service.url}/readyz").status_code == 503

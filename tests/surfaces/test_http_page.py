@@ -13,7 +13,7 @@ import pytest
 from headway.ledger import todo
 from headway.surfaces.web import page_routes
 from headway.surfaces.web.page_routes import FOLDER, MEDIA_TYPES, load_site
-from tests.surfaces.server_harness import Client, Service, check_problem, client_options
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Client, Service, check_problem, client_options
 from tests.tables import each_row
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ LARGEST_SCRIPT = 300
 
 
 def get(service: Service, path: str, **headers: str) -> httpx.Response:
-    return httpx.get(f"{service.url}{path}", headers=headers, verify=False)
+    return httpx.get(f"{service.url}{path}", headers=headers, **LOCAL_OPTIONS)
 
 
 @each_row(
@@ -106,7 +106,7 @@ def test_an_address_that_does_not_exist_shows_the_page_to_people_and_a_problem_t
         assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
     for path, accept in (("/nowhere", "application/json"), ("/v1/nowhere", "text/html"), ("/static/x", "text/html")):
         check_problem(get(sqlite_service, path, Accept=accept), 404, "no_such_path")
-    posted = httpx.post(f"{sqlite_service.url}/nowhere", headers={"Accept": "text/html"}, verify=False)
+    posted = httpx.post(f"{sqlite_service.url}/nowhere", headers={"Accept": "text/html"}, **LOCAL_OPTIONS)
     check_problem(posted, 404, "no_such_path")
 
 

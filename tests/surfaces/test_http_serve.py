@@ -13,7 +13,7 @@ from headway.actions.access import local_tenant
 from headway.actions.runs import notices
 from headway.actions.runs.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
-from tests.surfaces.server_harness import PATIENCE_S, Service, run_server
+from tests.surfaces.server_harness import LOCAL_OPTIONS, PATIENCE_S, Service, run_server
 from tests.surfaces.shell import Shell, get_error_line
 from tests.warm_start import Program
 
@@ -32,7 +32,7 @@ def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
         }
         assert announced["login_url"].startswith(f"{service.url}/login?token=")
         assert service.url.startswith("http://127.0.0.1:")
-        assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200
+        assert httpx.get(f"{service.url}/healthz", **LOCAL_OPTIONS).status_code == 200
 
 
 def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> None:
@@ -65,14 +65,14 @@ def test_serve_creates_the_bootstrap_token_once_and_keeps_it_revoked(new_databas
     for start, host in enumerate(["0.0.0.0", "0.0.0.0", "127.0.0.1"]):
         with run_server(new_database_url, tmp_path, ["--host", host], {"HEADWAY_BOOTSTRAP_TOKEN": secret}) as service:
             tokens = f"{service.url.replace('0.0.0.0', '127.0.0.1')}/v1/tokens"
-            answer = httpx.get(tokens, headers=headers, verify=False)
+            answer = httpx.get(tokens, headers=headers, **LOCAL_OPTIONS)
             if start == 2:
                 assert answer.status_code == 401
                 continue
             (token,) = answer.json()["tokens"]
             assert (token["label"], token["scopes"][-1]) == ("bootstrap", "operator")
             if start == 1:
-                assert httpx.delete(f"{tokens}/{token['id']}", headers=headers, verify=False).status_code == 200
+                assert httpx.delete(f"{tokens}/{token['id']}", headers=headers, **LOCAL_OPTIONS).status_code == 200
 
 
 @pytest.mark.parametrize("secret", ["hw_short", "b" * 46, f"hw_{'b' * 42}!"])
@@ -117,7 +117,9 @@ def receive_notification(channel: socket.socket) -> str:
     with connection:
         received = b""
         while not received.rstrip().endswith(b"}"):
-            received += connection.recv(65536)
+            more = connection.recv(65536)
+            assert more, received
+            received += more
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     return received.decode()
 
@@ -125,8 +127,8 @@ def receive_notification(channel: socket.socket) -> str:
 def check_listens_without_link(service: Service, token: str) -> None:
     assert service.announced["login_url"] is None
     url = service.url.replace("0.0.0.0", "127.0.0.1")
-    assert httpx.get(f"{url}/login?token=", verify=False).status_code == 401
-    answer = httpx.get(f"{url}/v1/todos", headers={"Authorization": f"Bearer {token}"}, verify=False)
+    assert httpx.get(f"{url}/login?token=", **LOCAL_OPTIONS).status_code == 401
+    answer = httpx.get(f"{url}/v1/todos", headers={"Authorization": f"Bearer {token}"}, **LOCAL_OPTIONS)
     assert answer.status_code == 200
 
 
@@ -175,7 +177,7 @@ def test_a_signal_stops_the_server_cleanly(tmp_path: Path, database_url: str, by
     with run_server(database_url, tmp_path) as service:
         assert service.end(by).code == 0
         with pytest.raises(httpx.ConnectError):
-            httpx.get(service.url, verify=False)
+            httpx.get(service.url, **LOCAL_OPTIONS)
         assert service.log.read_text() == ""
     assert not any(name.endswith("-wal") and os.path.getsize(tmp_path / name) for name in os.listdir(tmp_path))
 
@@ -184,7 +186,7 @@ def test_the_port_is_free_again_at_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'headway.db'}"
     with run_server(url, tmp_path) as first:
         port = first.url.rpartition(":")[2]
-        assert httpx.get(f"{first.url}/healthz", verify=False).status_code == 200
+        assert httpx.get(f"{first.url}/healthz", **LOCAL_OPTIONS).status_code == 200
         first.end()
         with run_server(url, tmp_path, ("--port", port)) as second:
             assert second.url == first.url

@@ -14,7 +14,7 @@ from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.testing import TenantHarness
-from tests.surfaces.server_harness import Client, Service, check_problem, client_options, run_server
+from tests.surfaces.server_harness import LOCAL_OPTIONS, Client, Service, check_problem, client_options, run_server
 from tests.surfaces.shell import Shell
 from tests.tables import each_row
 
@@ -41,7 +41,7 @@ def origin_header(service: Service) -> dict[str, str]:
 def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_cannot_use(local: Service) -> None:
     with httpx.Client(**client_options(local.url)) as visitor:
         first = visitor.get(local.announced["login_url"])
-        second = httpx.get(local.announced["login_url"], verify=False)
+        second = httpx.get(local.announced["login_url"], **LOCAL_OPTIONS)
         (cookie,) = SimpleCookie(first.headers["set-cookie"]).values()
 
         assert (first.status_code, first.headers["location"]) == (303, "/")
@@ -76,7 +76,7 @@ def sign_in(client: Client, secret: str, scheme: str = "http") -> SimpleCookie:
 
 def look(client: Client, cookie: str, **headers: str) -> int:
     """Return the status of a request with this cookie and no token."""
-    return httpx.get(f"{client.base_url}/v1/session", headers={"Cookie": cookie, **headers}, verify=False).status_code
+    return httpx.get(f"{client.base_url}/v1/session", headers={"Cookie": cookie, **headers}, **LOCAL_OPTIONS).status_code
 
 
 def test_a_session_of_a_page_behind_tls_is_bound_to_the_host_and_never_travels_without(sqlite_client: Client) -> None:
@@ -99,7 +99,7 @@ def test_signing_out_behind_tls_deletes_both_cookies(sqlite_client: Client) -> N
     (cookie,) = sign_in(sqlite_client, sqlite_client.secret, "https").values()
     url = str(sqlite_client.base_url)
     headers = {"Cookie": f"{cookie.key}={cookie.value}", "Origin": url.rstrip("/").replace("http:", "https:")}
-    answer = httpx.post(f"{url}/logout", headers=headers, verify=False)
+    answer = httpx.post(f"{url}/logout", headers=headers, **LOCAL_OPTIONS)
 
     deleted = [SimpleCookie(line) for line in answer.headers.get_list("set-cookie")]
     assert [(name, morsel["max-age"]) for line in deleted for name, morsel in line.items()] == [
@@ -130,10 +130,10 @@ def test_a_sessions_secret_cannot_be_used_to_renew_it(sqlite_client: Client) -> 
 
 def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Service) -> None:
     for token in ("", "wrong", "%00", "%ff", "x" * 5000):
-        wrong = httpx.get(f"{local.url}/login?token={token}", verify=False)
+        wrong = httpx.get(f"{local.url}/login?token={token}", **LOCAL_OPTIONS)
         assert wrong.status_code == 401
         assert "set-cookie" not in wrong.headers
-    assert httpx.get(local.announced["login_url"], verify=False).status_code == 303
+    assert httpx.get(local.announced["login_url"], **LOCAL_OPTIONS).status_code == 303
 
 
 def test_a_link_is_printed_only_if_the_server_at_the_port_knows_it(local: Service, headway: Shell, tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ def test_a_link_is_printed_only_if_the_server_at_the_port_knows_it(local: Servic
     assert (foreign.code, foreign.out) == (1, "")
     assert "does not use this home and database, so a link would not work there." in foreign.err
     printed = headway.json("login", "--port", port, "--home", str(tmp_path))
-    assert httpx.get(printed["login_url"], verify=False).status_code == 303
+    assert httpx.get(printed["login_url"], **LOCAL_OPTIONS).status_code == 303
     digest = tokens.hash_secret(printed["login_url"].partition("token=")[2])
-    assert httpx.get(f"{local.url}/login", params={"digest": digest}, verify=False).status_code == 404  # it was used
+    assert httpx.get(f"{local.url}/login", params={"digest": digest}, **LOCAL_OPTIONS).status_code == 404  # it was used
 
 
 def test_a_login_link_opens_a_session_once_and_nothing_else(sqlite_client: Client) -> None:
@@ -163,10 +163,10 @@ def test_a_login_link_opens_a_session_once_and_nothing_else(sqlite_client: Clien
 
 def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Service) -> None:
     """The page itself asks the user to sign in; see tests/browser."""
-    answer = httpx.get(sqlite_service.url, verify=False)
+    answer = httpx.get(sqlite_service.url, **LOCAL_OPTIONS)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    check_problem(httpx.get(f"{sqlite_service.url}/v1/session", verify=False), 401, "unauthorized")
+    check_problem(httpx.get(f"{sqlite_service.url}/v1/session", **LOCAL_OPTIONS), 401, "unauthorized")
 
 
 @pytest.mark.parametrize("scope", ["write", "admin", "operator"])
@@ -196,7 +196,7 @@ def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, scope: Tok
     [({"token": "hw_wrong"}, 401), ({"token": ""}, 422), ({}, 422), ({"token": 7}, 422), ({"token": "x" * 300}, 422), ([], 422)],
 )
 def test_an_invalid_token_opens_no_session(sqlite_service: Service, body: object, status: int) -> None:
-    answer = httpx.post(f"{sqlite_service.url}/login", json=body, headers={"Origin": sqlite_service.url}, verify=False)
+    answer = httpx.post(f"{sqlite_service.url}/login", json=body, headers={"Origin": sqlite_service.url}, **LOCAL_OPTIONS)
 
     check_problem(answer, status)
     assert "set-cookie" not in answer.headers
@@ -207,7 +207,7 @@ def test_a_cross_site_page_cannot_sign_in(sqlite_client: Client) -> None:
         f"{str(sqlite_client.base_url).rstrip('/')}/login",
         json={"token": sqlite_client.secret},
         headers={"Origin": "http://evil.example"},
-        verify=False,
+        **LOCAL_OPTIONS,
     )
     check_problem(answer, 403, "forbidden")
 
@@ -285,7 +285,7 @@ def test_a_wrong_token_is_refused_even_with_a_good_cookie(session: httpx.Client)
 def test_a_cookie_that_is_no_session_opens_nothing(sqlite_service: Service) -> None:
     for value in ("", "hw_wrong", "a=b; c", '"', "\xff"):
         headers = [(b"Cookie", f"headway_session={value}".encode("latin-1"))]
-        check_problem(httpx.get(f"{sqlite_service.url}/v1/todos", headers=headers, verify=False), 401, "unauthorized")
+        check_problem(httpx.get(f"{sqlite_service.url}/v1/todos", headers=headers, **LOCAL_OPTIONS), 401, "unauthorized")
 
 
 def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Service, browser: httpx.Client) -> None:
@@ -300,4 +300,4 @@ def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Se
 
     assert (response.status_code, dict(browser.cookies)) == (303, {})
     assert not local.database.read(lambda tx: tokens.list_all_tokens(tx, local_tenant.ensure_local(tx).id))
-    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=cookies, verify=False), 401, "unauthorized")
+    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=cookies, **LOCAL_OPTIONS), 401, "unauthorized")

@@ -19,7 +19,7 @@ from headway.agents.instructions.roles import READING_TOOLS
 from headway.ledger.tenancy import TokenScope
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.openapi_routes import list_operations
-from tests.surfaces.server_harness import PATIENCE_S, Client, Service, admin_headers, check_problem
+from tests.surfaces.server_harness import LOCAL_OPTIONS, PATIENCE_S, Client, Service, admin_headers, check_problem
 from tests.tenant_rows import read_tenant_rows
 
 
@@ -107,7 +107,7 @@ def test_the_reading_tools_change_nothing(sqlite_client: Client) -> None:
 def test_a_read_only_session_can_sign_out(sqlite_client: Client) -> None:
     secret = sqlite_client.desk.write(tokens.create_token, scope="read").secret
     origin = {"Origin": str(sqlite_client.base_url).rstrip("/")}
-    with httpx.Client(base_url=sqlite_client.base_url, verify=False) as visitor:
+    with httpx.Client(base_url=sqlite_client.base_url, **LOCAL_OPTIONS) as visitor:
         assert visitor.post("/login", json={"token": secret}, headers=origin).status_code == 204
         assert visitor.get("/v1/todos").status_code == 200
         check_problem(visitor.post("/v1/todos", json={"subject": "x"}, headers=origin), 403, "read_only_token")
