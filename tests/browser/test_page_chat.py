@@ -29,6 +29,8 @@ def test_a_conversation_from_its_first_message_to_its_reload(page: Visit, client
     # An answer is shown while it is spoken, and stays when it is done.
     model.script = lambda _request: pause_midway(text("The first half of it and then the second half of it."))
     model.hold()
+    usages = page.log.locator(".turn-usage")  # the last thing of a turn to arrive: what is said before it goes to the same turn
+    expect(usages).to_have_count(1)
     page.say("speak")
     expect(page.log.locator(".streaming")).to_contain_text("The first half")
     expect(page.log).not_to_contain_text("second half")
@@ -47,6 +49,7 @@ def test_a_conversation_from_its_first_message_to_its_reload(page: Visit, client
     page.button("Try again").last.click()
     expect(page.log).to_contain_text("It works now.")
     expect(end).to_have_count(0)
+    expect(usages).to_have_count(3)
 
     # Shift and Enter is a new line. Enter sends.
     replies = iter([calls(("calculate", {"expression": "6*7"}), text="Let me see."), text("It is 42.")])
@@ -59,12 +62,13 @@ def test_a_conversation_from_its_first_message_to_its_reload(page: Visit, client
     expect(page.log.locator(".msg.user").last).to_contain_text("what is\n6*7?")
     expect(box).to_have_value("")
     expect(page.log).to_contain_text("It is 42.")
+    expect(usages).to_have_count(4)
 
     # Older messages are shortened to make room.
     model.script = lambda request: text("I see.", usage=(sum(map(len, request.texts)) // 3, 1))
     for number, words in enumerate(("word " * 4_000, "more " * 4_000), start=5):
         page.say(words)
-        expect(page.log.locator(".turn-usage")).to_have_count(number)  # the last thing of a turn to arrive
+        expect(usages).to_have_count(number)
     note = page.log.get_by_text(re.compile(r"Older messages were shortened to make room: from [\d,]+ to [\d,]+ tokens\."))
     expect(note).to_be_visible()
 

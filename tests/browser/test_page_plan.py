@@ -196,7 +196,7 @@ def test_details_are_beside_the_plan_with_an_address_and_changes_arrive_in_every
     expect(side).to_have_count(0)
 
     page.page.get_by_role("button", name="Batch cart price lookups", exact=True).click()  # of the sub-agents' card
-    expect(side).to_contain_text(re.compile(r"In progress.*running for \d+s.*Agent runs\s*coder", re.DOTALL))
+    expect(side).to_contain_text(re.compile(r"In progress.*running for \d+[sm].*Agent runs\s*coder", re.DOTALL))
     side.locator("summary").click()
     expect(side).to_contain_text("It has not taken a step yet.")
     page.go(f"/goals/{goal.id}?sub=999999")

@@ -111,7 +111,8 @@ def prove_items_of_a_plan(page: Visit, client: Client, model: ModelServer) -> No
     expect(dialog).to_contain_text("Its checks passed.")
     expect(dialog).not_to_contain_text("Completed by its checks.")
     page.button("Close").click()
-    expect(row(page, "count them").get_by_title("proven")).to_have_count(1)
+    expect(page.page).to_have_url(re.compile(r"/c/\d+$"))
+    expect(row(page, "count them").get_by_title("proven", exact=True)).to_have_count(1)
 
     # A todo of the chat opens beside it.
     page.button("Details: count them").click()

@@ -2,7 +2,6 @@
 
 import re
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Locator, expect
 
 from tests.browser.page_harness import Profiles, Visit, open_windows
+from tests.free_ports import find_ports
 from tests.model_server import ModelServer, environment, text
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
@@ -109,15 +109,10 @@ def lasting(folder: Path, model: ModelServer, port: int) -> Iterator[Service]:
         yield service
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def test_the_page_misses_no_event_of_a_new_server_and_reconnects_to_a_restarted_one(
     profiles: Profiles, model: ModelServer, tmp_path: Path
 ) -> None:
-    port = free_port()
+    port = find_ports()
     with lasting(tmp_path, model, port) as service, service.tenant() as client, open_windows(profiles, client) as visit:
         page = visit()
         page.forgiven = LOST

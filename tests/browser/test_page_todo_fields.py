@@ -36,6 +36,7 @@ def test_a_todo_gets_a_priority_a_day_and_labels_and_the_board_is_filtered_by_th
     fields.get_by_label("Due").fill("")
     expect(quiet.locator(".due")).to_have_count(0)
     page.page.keyboard.press("Escape")
+    expect(page.page).to_have_url(f"{page.url}/board")
 
     filters = page.page.get_by_role("group", name="Filters")
     filters.get_by_label("Label").select_option("garden")

@@ -51,6 +51,13 @@ $$
 [^1]: The *gateway's* log."""
 
 
+READ = "() => navigator.clipboard.readText()"
+COUNT_COPIES = """() => {
+    window.copies = 0;  // a mark is shown for two seconds, and may be gone before one looks
+    new MutationObserver(list => list.forEach(({ addedNodes }) => addedNodes.forEach(node => {
+        if (node.textContent === 'Copied') window.copies += 1;
+    }))).observe(document.body, { subtree: true, childList: true });
+}"""
 STREAM = """async (text) => {
   const root = `/static/${document.querySelector('meta[name="headway-build"]').content}/js`;
   const { Markdown, StreamedMarkdown } = await import(`${root}/markdown/markdown.js`);
@@ -128,14 +135,14 @@ def test_markdown_becomes_elements_is_copied_and_keeps_complete_blocks_while_it_
 
     # Answers and code are copied.
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    read = "() => navigator.clipboard.readText()"
+    page.page.evaluate(COUNT_COPIES)
     page.button("Copy code").click()
-    expect(page.page.get_by_role("status").filter(has_text="Copied")).to_be_attached()
-    assert page.page.evaluate(read) == PYTHON
+    page.page.wait_for_function("() => window.copies === 1")
+    assert page.page.evaluate(READ) == PYTHON
     page.log.locator(".msg.assistant").hover()
     page.button("Copy answer").click()
-    expect(page.page.get_by_role("status").filter(has_text="Copied")).to_have_count(2)
-    assert page.page.evaluate(read) == ANSWER
+    page.page.wait_for_function("() => window.copies === 2")
+    assert page.page.evaluate(READ) == ANSWER
     page.page.context.clear_permissions()
 
     # A streamed answer keeps the elements of complete blocks.

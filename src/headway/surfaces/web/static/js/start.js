@@ -1,6 +1,6 @@
 // The entry point: loads the session and the requested page, then renders.
 import { signedOut } from "./core/api.js";
-import { html, render, signal, useEffect, useRef } from "./core/lib.js";
+import { html, render, signal, useEffect, useLayoutEffect, useRef } from "./core/lib.js";
 import { Login } from "./core/login.js";
 import { followLinks, navigate, path } from "./core/router.js";
 import { isOutdated, loadSession } from "./core/session.js";
@@ -77,7 +77,7 @@ function App() {
   }, [requested]);
   const view = current.value;
   const isFirst = useRef(true);
-  useEffect(() => {
+  useLayoutEffect(() => {
     pageTitle.value = view?.missing ? "Page not found" : (view?.page?.TITLE ?? "");
     // Moves a screen reader to the new page's content.
     if (view && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });

@@ -50,7 +50,7 @@ function useMovedFocus(status, box) {
   const index = wanted?.moves ? list.findIndex(({ id }) => id === wanted.id) : -1;
   useEffect(() => {
     const { activeElement: active } = document;
-    if (index < 0 || !box.current || (active !== document.body && !active.closest(".board"))) return; // the user has gone elsewhere
+    if (index < 0 || !box.current || (active !== document.body && !active.closest(".board [data-opens]"))) return; // the user has gone elsewhere
     const { scrollTop, clientHeight } = box.current;
     const top = index * ROW_HEIGHT;
     if (top < scrollTop) box.current.scrollTop = top;

@@ -3,7 +3,7 @@
 import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";
-import { html, useEffect, useRef, useState } from "../core/lib.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
 import { CopyButton } from "../markdown/copy_button.js";
 import { getTitle } from "./conversations.js";
@@ -73,10 +73,7 @@ function EditForm({ item, conversationId, onClose }) {
   const [problem, setProblem] = useState("");
   const [isBusy, setIsBusy] = useState(false);
   const [isLive, chooseLive] = useLiveChoice("edit-live", true);
-  useEffect(() => {
-    field.current.value = item.text;
-    field.current.focus();
-  }, []);
+  useLayoutEffect(() => field.current.focus(), []);
   const send = async (event) => {
     event.preventDefault();
     const message = field.current.value;
@@ -95,7 +92,7 @@ function EditForm({ item, conversationId, onClose }) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
   };
   return html`<form class="edit-message" aria-label="Edit the message" onSubmit=${send} onKeyDown=${onKeyDown}>
-    <textarea ref=${field} aria-label="Message to send again" rows="2" dir="auto" required></textarea>
+    <textarea ref=${field} aria-label="Message to send again" rows="2" dir="auto" required defaultValue=${item.text}></textarea>
     <p class="muted small">A copy of this conversation up to here continues with it. This one stays as it is.</p>
     <${LiveChoice} isLive=${isLive} onChange=${chooseLive} />
     ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}

@@ -1,7 +1,7 @@
 // The message input. A typed message stays until the server has accepted it.
 import { ApiError, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
-import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
+import { html, preferences, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { navigate } from "../core/router.js";
 import { Icon, Select } from "../core/ui.js";
 import { halt } from "../core/watch.js";
@@ -121,7 +121,7 @@ export function Composer({ id, running, suggestion }) {
     if (text) setProblem({ text });
   };
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     field.current.value = draft.text;
     if (matchMedia("(hover: hover)").matches) field.current.focus({ preventScroll: true });
   }, [id]);

@@ -14,7 +14,7 @@ function useFileDrop(onDrop) {
   const [isOver, setIsOver] = useState(false);
   useEffect(() => {
     const onDragOver = (event) => {
-      if (!hasFiles(event) || document.querySelector("dialog[open]")) return;
+      if (!hasFiles(event) || document.querySelector("dialog:modal")) return;
       event.preventDefault();
       event.dataTransfer.dropEffect = "copy";
       setIsOver(true);

@@ -48,9 +48,12 @@ export function createLazy(load, isNeeded = () => true) {
 
 export function ConfirmDialog() {
   const dialog = useRef();
+  const shown = useRef(null);
   const current = question.value;
   useEffect(() => {
-    if (current && !dialog.current.open) dialog.current.showModal();
+    if (!current) return;
+    shown.current = current;
+    if (!dialog.current.open) dialog.current.showModal();
   }, [current]);
   const tone = current?.danger === false ? "primary" : "danger";
   return html`<dialog
@@ -59,7 +62,7 @@ export function ConfirmDialog() {
     aria-labelledby="question-title"
     aria-describedby="question-text"
     onClose=${() => {
-      if (!dialog.current.open) question.value = null; // the next question may be shown by now
+      if (!dialog.current.open && question.value === shown.current) question.value = null; // the next one may be asked by now
     }}
   >
     <h2 id="question-title">${current?.title}</h2>

@@ -2,7 +2,8 @@
 import htm from "../../vendor/htm.js";
 import { Component, Fragment, h, render } from "../../vendor/preact.js";
 
-export { useEffect, useId, useMemo, useRef, useState } from "../../vendor/hooks.js";
+// An effect runs after the next frame, a layout effect at once: what moves the focus may not come after the next key.
+export { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 export { batch, computed, effect, signal } from "../../vendor/signals.js";
 export const html = htm.bind(h);
 export { Component, Fragment, render };

@@ -45,8 +45,8 @@ addEventListener("keydown", (event) => {
   const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
   if ((isMac ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
     event.preventDefault();
-    if (showsPalette.value || !document.querySelector("dialog[open]")) showsPalette.value = !showsPalette.value;
-  } else if (event.key === "?" && !hasModifier && !isTyping(event) && !document.querySelector("dialog[open]")) {
+    if (showsPalette.value || !document.querySelector("dialog:modal")) showsPalette.value = !showsPalette.value;
+  } else if (event.key === "?" && !hasModifier && !isTyping(event) && !document.querySelector("dialog:modal")) {
     event.preventDefault();
     showsShortcuts.value = true;
   }

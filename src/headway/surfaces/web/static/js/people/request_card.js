@@ -2,7 +2,7 @@
 // Nothing here ever gets the focus by itself.
 import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
-import { html, useEffect, useRef, useState } from "../core/lib.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Ago, Icon, now, Until } from "../core/ui.js";
 import { formatEditable, spellOut, VisibleText } from "../core/visible_text.js";
 import { Arguments } from "./arguments.js";
@@ -50,8 +50,7 @@ function parseArguments(text) {
 
 function EditForm({ request, onSubmit, onProblem, onBack, isBusy }) {
   const field = useRef();
-  useEffect(() => {
-    field.current.value = formatEditable(request.arguments);
+  useLayoutEffect(() => {
     field.current.focus();
     field.current.setSelectionRange(0, 0);
   }, []);
@@ -68,6 +67,7 @@ function EditForm({ request, onSubmit, onProblem, onBack, isBusy }) {
       dir="ltr"
       spellcheck="false"
       rows="8"
+      defaultValue=${formatEditable(request.arguments)}
     ></textarea></label>
     <div class="actions">
       <button class="btn primary" disabled=${isBusy}>Approve with these arguments</button>

@@ -1,7 +1,7 @@
 // Texts of a todo that are edited where they are shown.
 import { attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";
-import { html, useEffect, useRef, useState } from "../core/lib.js";
+import { html, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
 import { changeTodo } from "../work/todo_changes.js";
 
@@ -9,7 +9,7 @@ import { changeTodo } from "../work/todo_changes.js";
 export function Editor({ label, value, latest, isShort, limit, isRequired, onSave, onClose }) {
   const field = useRef();
   const [isBusy, setIsBusy] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     field.current.focus();
     field.current.setSelectionRange(field.current.value.length, field.current.value.length);
   }, []);

@@ -1,5 +1,5 @@
 // A drawing that can be larger than its frame, with buttons to zoom below it and a small map of itself beside it.
-import { html, useEffect, useRef } from "../../core/lib.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../../core/lib.js";
 import { Icon } from "../../core/ui.js";
 import { getMapRoom, isMapShown, Minimap, toggleMap } from "./minimap.js";
 import { createView, listen, MARGIN, MAX_SCALE, MIN_SCALE, STEP } from "./view.js";
@@ -53,7 +53,7 @@ export function Canvas({ width, height, label, map, shownId, onKeyDown, drawingR
     made.current = { width, height, isNew: !before, view: createView(width, height, before) };
   }
   const { view, isNew } = made.current;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isNew) view.fit(getMapRoom);
     else view.measure();
     return listen(view);
