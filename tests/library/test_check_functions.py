@@ -2,9 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import headway
-from headway import Headway, checks
+from headway import Headway, Invalid, checks
 from headway.ledger.parsing.checks import FIELDS, parse_checks
 
 EVERY_KIND = [
@@ -29,6 +32,27 @@ def test_a_todo_takes_them(tmp_path: Path) -> None:
         async with Headway.open(home=tmp_path, model="rehearsal") as opened:
             todo = await opened.todos.add("count", checks=[checks.outcome({"type": "integer"})])
             assert todo.checks == ({"kind": "outcome", "schema": {"type": "integer"}, "by": "operator"},)
+
+    asyncio.run(scenario())
+
+
+def test_checks_that_are_no_list_are_refused_with_an_error_of_headway(tmp_path: Path) -> None:
+    not_lists: tuple[Any, ...] = (checks.command("pytest -q"), "pytest -q", ["pytest -q"])
+    words: Any = "one subject"
+
+    async def scenario() -> None:
+        async with Headway.open(home=tmp_path, model="rehearsal") as opened:
+            todo = await opened.todos.add("count")
+            for wrong in not_lists:
+                with pytest.raises(Invalid, match="checks"):
+                    await opened.todos.add("count", checks=wrong)
+                with pytest.raises(Invalid, match="checks"):
+                    await opened.todos.update(todo.id, checks=wrong)
+                with pytest.raises(Invalid, match="checks"):
+                    await opened.goals.add("count", checks=wrong)
+            with pytest.raises(Invalid, match="todos"):
+                await opened.todos.add_many(words)
+            assert [one.subject for one in await opened.todos.list()] == ["count"]
 
     asyncio.run(scenario())
 

@@ -102,6 +102,13 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
         raise Invalid(f"The request cannot be written as JSON: {error}.") from None
 
 
+def encode_checks(checks: Any) -> Any:
+    """Encode a list of checks for a body. Anything else is sent as it is, and refused as in a request of REST."""
+    if isinstance(checks, str | Mapping) or not isinstance(checks, Iterable):
+        return checks
+    return [dict(check) if isinstance(check, Mapping) else check for check in checks]
+
+
 def present(**fields: Any) -> Document:
     """Return the fields that were given."""
     return {name: value for name, value in fields.items() if value is not UNSET}

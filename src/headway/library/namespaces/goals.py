@@ -6,7 +6,7 @@ from typing import Any
 
 from headway.ledger.goal import Decision, GoalStatus
 from headway.ledger.todo import UNSET, Unset
-from headway.library.transport import RequestTransport, drop_none, present
+from headway.library.transport import RequestTransport, drop_none, encode_checks, present
 from headway.values.goals import Goal, JournalEntry
 from headway.values.todos import Receipt
 from headway.values.value import Page, decode, decode_all, decode_page
@@ -37,7 +37,7 @@ class Goals:
             budget_usd=budget_usd,
             deadline=None if deadline is None else int(deadline.timestamp()),
             repository=repository,
-            checks=[dict(check) for check in checks],
+            checks=encode_checks(checks),
         )
         return decode(Goal, (await self._transport.send("POST /goals", body=body))["goal"])
 

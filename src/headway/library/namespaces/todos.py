@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, Unpack
 
 from headway.ledger.parsing.todo_fields import FIELDS
-from headway.library.transport import RequestTransport, drop_none, join_explanation, present
+from headway.library.transport import RequestTransport, drop_none, encode_checks, join_explanation, present
 from headway.values.todos import Claim, Comment, Receipt, Todo, TodoChanges, TodoDraft, TodoDraftFields, TodoFilters
 from headway.values.value import Page, decode, decode_all, decode_page
 
@@ -25,7 +25,9 @@ class Todos:
 
     async def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
         """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
-        drafts = [drop_none(**encode_fields(todo if isinstance(todo, Mapping) else {"subject": todo})) for todo in todos]
+        drafts: Any = todos  # a text or a dictionary instead of a list is refused
+        if not isinstance(todos, str | Mapping):
+            drafts = [drop_none(**encode_fields(todo if isinstance(todo, Mapping) else {"subject": todo})) for todo in todos]
         return decode_all(Todo, (await self._transport.send("POST /todos", body={"todos": drafts}))["todos"])
 
     async def get(self, todo_id: int) -> Todo:
@@ -143,7 +145,7 @@ def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Encode fields for a body: times as seconds, lists and checks as JSON has them."""
     encoded = {name: encode_value(value) for name, value in fields.items()}
     if encoded.get("checks") is not None:
-        encoded["checks"] = [dict(check) for check in encoded["checks"]]
+        encoded["checks"] = encode_checks(encoded["checks"])
     return encoded
 
 
