@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,17 @@ def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Did you mean model"):
             async with Headway.open(home=tmp_path, modell="rehearsal"):  # type: ignore[call-arg]
                 pass
+
+    run_scenario(scenario)
+
+
+def test_a_call_after_the_end_of_the_block_says_that_headway_is_closed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Headway.open(home=tmp_path, model="rehearsal") as opened:
+            pass
+        for call in (opened.todos.list, partial(opened.todos.add, "late"), partial(opened.ask, "hello"), opened.own_loop):
+            with pytest.raises(Closed, match=r"^Headway is closed\.$"):
+                await call()
 
     run_scenario(scenario)
 
