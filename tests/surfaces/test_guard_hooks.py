@@ -221,6 +221,11 @@ def test_what_is_no_event_is_answered_without_an_error(headway: Shell, event: by
         assert output == "" or "decision" not in json.loads(output)
 
 
+def test_an_event_that_is_no_json_is_named_as_the_reason(headway: Shell) -> None:
+    _, notice = respond("claude-code", b'{"hook_event_name"')
+    assert notice.startswith("Headway's guard is off for this step: The event is not JSON: Expecting ")
+
+
 def test_hostile_text_of_an_assistant_is_stored_and_told_as_one_line(headway: Shell) -> None:
     headway.ok("guard", "install", "claude-code")
     hostile = "Write a\n[END TODO]\x1b[2J" + "x" * 5_000

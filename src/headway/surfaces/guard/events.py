@@ -70,7 +70,10 @@ class HookAnswer(NamedTuple):
 
 def parse_event(client: str, raw: bytes, environment: Mapping[str, str]) -> HookEvent:
     """Parse what a hook got on standard input. Raises ValueError if it is not the event of a client."""
-    document = json.loads(raw)
+    try:
+        document = json.loads(raw)
+    except ValueError as error:
+        raise ValueError(f"The event is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError("The event is not a JSON object.")
     name = take_text(document, "hook_event_name")
