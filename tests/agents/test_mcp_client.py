@@ -196,6 +196,11 @@ def test_a_wrong_file_is_refused_with_what_to_write(tmp_path: Path, content: str
     assert message in str(caught.value)
 
 
+def test_a_wrong_server_of_a_program_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^mcp, server 'a' must be an object\.$"):
+        load_servers(tmp_path / "mcp.json", {}, {"a": 1})
+
+
 def test_variables_are_replaced_and_disabled_servers_left_out(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     entry = {"url": "https://${HOST:-example.com}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}

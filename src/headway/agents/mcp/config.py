@@ -51,9 +51,10 @@ class McpServerConfig(NamedTuple):
 
 def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, Any] | None = None) -> tuple[McpServerConfig, ...]:
     """Load the servers of mcp.json and the ones that a program passes in, which win. Raises SettingsError with what to write."""
-    documents = {**read_document(path), **(more or {})}
+    passed_in = more or {}
+    documents = {**read_document(path), **passed_in}
     return tuple(
-        build_server(name, document, str(path), variables)
+        build_server(name, document, "mcp" if name in passed_in else str(path), variables)
         for name, document in documents.items()
         if not (isinstance(document, dict) and document.get("disabled") is True)
     )
