@@ -85,7 +85,7 @@ def test_a_home_whose_parts_are_elsewhere_is_backed_up_whole(
     headway.ok("todo", "add", "keep")
     (tmp_path / "files" / "1").mkdir(parents=True)
     (tmp_path / "files" / "1" / "notes.txt").write_text("bread")
-    headway.ok("backup", "all.tar.gz")
+    assert headway.ok("backup", "all.tar.gz").endswith(", 1 file\n")
     headway.ok("todo", "add", "lost")
     (tmp_path / "files" / "1" / "notes.txt").write_text("spoiled")
 

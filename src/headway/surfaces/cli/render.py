@@ -40,6 +40,10 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def format_file_count(number: int) -> str:
+    return f"{number:,} file{'' if number == 1 else 's'}"
+
+
 def build_console() -> "Console":
     from rich.console import Console  # noqa: PLC0415  only needed on a terminal, and slower to import than the command itself
 

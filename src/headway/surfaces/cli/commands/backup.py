@@ -11,7 +11,7 @@ from headway.ledger.text import to_one_line
 from headway.process import backups
 from headway.settings import Settings
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation, require_confirmation
-from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.render import format_file_count, format_time
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -25,7 +25,8 @@ def backup(invocation: Invocation, path: str) -> None:
     """
     path = path or time.strftime("headway-backup-%Y%m%d-%H%M%S.tar.gz")
     manifest = backups.write_backup(invocation.settings(), path, __version__)
-    done = f"backed up to {to_one_line(path)}: {manifest['database']}, schema {manifest['schema']}, {manifest['files']:,} files"
+    files = format_file_count(manifest["files"])
+    done = f"backed up to {to_one_line(path)}: {manifest['database']}, schema {manifest['schema']}, {files}"
     invocation.answer({"path": path, "manifest": manifest}, partial(click.echo, done))
 
 
@@ -34,19 +35,19 @@ def backup(invocation: Invocation, path: str) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
 def restore(invocation: Invocation, path: str, *, yes: bool) -> None:
-    """Replace everything by a backup. Stop all processes first.
+    """Replace everything with a backup. Stop all processes first.
 
-    The present files stay in a folder of the home whose name begins with before-restore-. On Postgres, the database must be empty,
-    and this needs pg_restore.
+    The replaced files stay in a folder of the home whose name begins with before-restore-. On Postgres, the database must be
+    empty, and this needs pg_restore.
     """
     settings = invocation.settings()
-    require_confirmation(f"Replace what is in {to_one_line(settings.home)} by {to_one_line(path)}?", yes=yes)
+    require_confirmation(f"Replace everything in {to_one_line(settings.home)} with {to_one_line(path)}?", yes=yes)
     restored = backups.restore_backup(settings, path)
     trust_restored(settings)
 
     def render() -> None:
         written_at = format_time(restored.manifest["written_at"] * 1000)
-        click.echo(f"restored the backup of {written_at}: {restored.database}, {restored.manifest['files']:,} files")
+        click.echo(f"restored the backup of {written_at}: {restored.database}, {format_file_count(restored.manifest['files'])}")
         for path in restored.replaced:
             click.echo(f"The files from before are in {to_one_line(path)}.")
         click.echo("Turns and goals that ran then continue when a process starts. To look first, run `headway halt` now.")

@@ -19,6 +19,7 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     require_confirmation,
 )
+from headway.surfaces.cli.render import format_file_count
 from headway.surfaces.cli.tables import print_table
 
 
@@ -107,7 +108,7 @@ def export_tenant(invocation: Invocation, name: str, path: str) -> None:
     with invocation.open_named_tenant(name) as (database, row):
         manifest = housekeeping.export_tenant(database, invocation.settings(), row, path, report_progress)
     rows = sum(manifest["tables"].values())
-    done = f"exported tenant {to_one_line(name)} to {to_one_line(path)}: {rows:,} rows, {manifest['files']:,} files"
+    done = f"exported tenant {to_one_line(name)} to {to_one_line(path)}: {rows:,} rows, {format_file_count(manifest['files'])}"
     invocation.answer({"path": path, "manifest": manifest}, partial(click.echo, done))
 
 
