@@ -132,7 +132,7 @@ def teach(directory: Directory, known: list[Cell]) -> list[str]:
             if membership.is_same_row(own, cell):  # it is the directory, which also has the URLs
                 return True
             if own.name != cell.name:
-                raise Conflict(f"The database of the cell {cell.name} is that of the cell {own.name}. Correct its URL.")
+                raise Conflict(f"The URL of the cell {cell.name} leads to the database of the cell {own.name}. Correct it.")
             return rows.list_cells(tx) == [row._replace(url="", is_self=row.name == cell.name) for row in known]
 
         if not database.read(is_up_to_date):

@@ -429,6 +429,6 @@ def connect(url: str, token: str, *, timeout_s: float = 30, retries: int = 3) ->
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
         raise Invalid("The url must have the form http://HOST:PORT or https://HOST.")
     if not (token.isascii() and token.isprintable() and token.strip()):
-        raise Invalid("The token must be that of `headway token add`: hw_…")
+        raise Invalid("The token must be one that `headway token add` printed: hw_…")
     address = url.rstrip("/").removesuffix("/v1")
     return RemoteHeadway(address, ServerConnection(address, token.strip(), timeout_s, retries))

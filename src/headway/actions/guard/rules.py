@@ -41,7 +41,7 @@ def list_rules(tx: Transaction, tenant_id: int, folder: str) -> list[GuardRule]:
 def remove_guard_rule(tx: Transaction, tenant_id: int, rule_id: int) -> GuardRule:
     rule = rule_store.find_rule(tx, tenant_id, rule_id)
     if rule is None:
-        raise NotFound(f"No rule {rule_id}.")
+        raise NotFound(f"No rule {rule_id}. `headway guard list` shows the rules of a project.")
     rule_store.delete_rule(tx, tenant_id, rule)
     audit.record_in_audit(tx, tenant_id, "guard.remove", f"guard_rule:{rule.id}", describe_rule(rule), None)
     return rule

@@ -51,7 +51,7 @@ SECTIONS = {
     "Operate": {
         "worker": LazyCommand("worker:worker", "Run jobs in one more process; list such processes."),
         "backup": LazyCommand("backup:backup", "Write everything into one file, while Headway is at work."),
-        "restore": LazyCommand("backup:restore", "Replace everything by a backup."),
+        "restore": LazyCommand("backup:restore", "Replace everything with a backup."),
         "halt": LazyCommand("operators:halt", "Stop all agents at once."),
         "unhalt": LazyCommand("operators:unhalt", "Let all agents continue."),
         "admin": LazyCommand("admin:admin", "Manage tenants, cells and jobs; read the audit log."),

@@ -47,8 +47,8 @@ def cell() -> None:
 def add_cell(invocation: Invocation, name: str, url: str | None, public_url: str | None, cell_home: str | None) -> None:
     """Make a database a cell.
 
-    Its database must have no tenants, except that of one cell: the installation that existed before. Repeat the command to change a
-    cell, to continue after an interruption, or to repair the directory: what the cell's own database says counts.
+    Its database must have no tenants. Only one cell may have some: the installation that existed before the cells. Repeat the
+    command to change a cell, to continue after an interruption, or to repair the directory from the cell's own database.
     """
     with Directory(invocation.settings()) as directory:
         draft = registry.CellDraft(name, url, check_public_url(public_url), check_home(cell_home))

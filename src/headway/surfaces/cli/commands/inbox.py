@@ -59,7 +59,7 @@ def add_list(group: click.Group, kind: RequestKind | None) -> None:
         default=STATES[kind][0],
         show_default=True,
         type=click.Choice([*STATES[kind], ALL]),
-        help=f"Only those in this state; `{STATES[kind][0]}` ones wait for you.",
+        help=f"Only requests in this state; `{STATES[kind][0]}` ones wait for you.",
     )
     @click.option(
         "--limit",

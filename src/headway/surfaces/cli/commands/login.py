@@ -24,7 +24,7 @@ class NoServer(HeadwayError):
 def login(invocation: Invocation, port: str | None) -> None:
     """Print a link that signs in to the page of the running server, once, within 10 minutes.
 
-    It opens a session of the local tenant, as the link does that `headway serve` prints. Run it with the same home as the server.
+    Like the link that `headway serve` prints, it opens a session of the local tenant. Run this with the same home as the server.
     """
     settings = invocation.settings(port=port)
     if port is None:

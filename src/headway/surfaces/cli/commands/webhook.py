@@ -22,7 +22,7 @@ WEBHOOK_HEADINGS = ("id", "state", "url", "events", "error")
 @click.group(
     cls=CommandGroup,
     unused=TENANT_WIDE,
-    examples=("headway webhook add https://example.com/hook --kind turn_finished", "headway webhook test 1"),
+    examples=("headway webhook add https://example.com/hook --kind turn_finished", "headway webhook test ID"),
 )
 def webhook() -> None:
     """Send the events of a tenant to other systems."""
