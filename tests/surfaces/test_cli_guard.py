@@ -119,7 +119,8 @@ def test_the_users_own_settings_use_the_home_in_the_users_folder(
     user = tmp_path / "user"
     user.mkdir()
     monkeypatch.setenv("HOME", str(user))
-    headway.ok("guard", "install", "claude-code", "--user")
+    installed = headway.ok("guard", "install", "claude-code", "--user")
+    assert installed.endswith("Undo: headway guard uninstall claude-code --user\n")
     assert (user / ".claude" / "settings.json").exists()
     assert (user / ".headway" / "headway.db").exists()
     assert not (headway.folder / ".headway").exists()

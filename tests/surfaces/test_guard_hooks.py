@@ -94,6 +94,7 @@ def test_rules_are_checked_at_every_stop(headway: Shell) -> None:
     (headway.folder / "notes.txt").write_text("goodbye")
     assert "does not contain 'hello'" in send("claude-code", stop(headway.folder, again=False))["reason"]
     assert headway.json("todo", "list", "--all")["todos"][0]["proof"] == "broken"
+    assert "1 item is open, sent back 2 times\n  #1 [completed] [✗ broken] the notes say hello\n" in headway.ok("guard", "status")
     assert "The answer was refused" in headway.ok("why", f"turn:{todo['turn_id']}")
     headway.ok("halt")
     halted = send("claude-code", stop(headway.folder))

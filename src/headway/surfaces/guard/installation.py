@@ -145,7 +145,7 @@ CLIENTS: Final = {
     for client in (
         GuardedClient("claude-code", find_claude_file, build_claude_hooks, environment=CLAUDE_ENVIRONMENT),
         GuardedClient("codex", find_codex_file, build_codex_hooks, "Start Codex and trust the hooks with /hooks."),
-        GuardedClient("gemini", find_gemini_file, build_gemini_hooks, "Gemini CLI reads them in folders that it trusts."),
+        GuardedClient("gemini", find_gemini_file, build_gemini_hooks, "Gemini CLI reads the hooks only in folders that it trusts."),
         GuardedClient("opencode", find_opencode_file, lambda _command: []),
         GuardedClient("cursor", find_cursor_file, build_cursor_hooks, new_file='{\n  "version": 1\n}\n'),
     )

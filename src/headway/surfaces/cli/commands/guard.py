@@ -16,6 +16,7 @@ from headway.settings import get_environment
 from headway.surfaces.cli.arguments import check_options, read_checks
 from headway.surfaces.cli.commands.mcp import find_program
 from headway.surfaces.cli.context import Command, CommandGroup, Invocation, UnusedFlags, pass_invocation
+from headway.surfaces.cli.render import PROOF_MARKS
 from headway.surfaces.guard.hook import run as run_hook
 from headway.surfaces.guard.installation import CLIENTS, GuardFile
 from headway.surfaces.guard.places import find_home_folder, find_project
@@ -57,7 +58,8 @@ def install(invocation: Invocation, client: str, *, for_user: bool, print_only: 
         click.echo(f"{'Installed in' if is_new else 'Already in'} {path}. Headway guards {file.client.title} {scope}.")
         if file.client.advice:
             click.echo(file.client.advice)
-        click.echo(f'Next: headway guard add "the tests pass" --check-command "…"   Undo: headway guard uninstall {client}')
+        undo = f"headway guard uninstall {client}{' --user' if for_user else ''}"
+        click.echo(f'Next: headway guard add "the tests pass" --check-command "…"   Undo: {undo}')
 
     invocation.answer(document, draw)
 
@@ -188,7 +190,8 @@ def draw_session(session: sessions.GuardedSession) -> None:
     ended = f", ended {session.outcome}" if session.outcome else ""
     click.echo(text.to_one_line(f"{name} {conversation.client_session}: {count_items(len(session.open_items))}{sent_back}{ended}"))
     for todo in session.open_items:
-        click.echo(f"  #{todo.id} [{todo.status}] {text.to_one_line(todo.subject)}")
+        proof = f" [{PROOF_MARKS[todo.proof]}]" if todo.proof == "broken" else ""  # why a completed item is open
+        click.echo(f"  #{todo.id} [{todo.status}]{proof} {text.to_one_line(todo.subject)}")
     if session.reason:
         click.echo("  Sent back the last time with:")
         for line in text.to_lines(session.reason):
