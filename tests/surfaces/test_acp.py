@@ -20,7 +20,7 @@ from tests.model_server import ModelServer, Reply, Request, by_turn, calls, envi
 from tests.surfaces.front_end_clients import run_script
 from tests.surfaces.shell import HEADWAY
 from tests.warm_start import HEADWAY as WARM_HEADWAY
-from tests.warm_start import build_command
+from tests.warm_start import Program, build_command
 
 PATIENCE_S = 120
 ASK_ABOUT_FILES = '[[rule]]\ntool = "write_file"\ndecision = "ask"\n'
@@ -258,3 +258,12 @@ def test_the_client_of_the_typescript_sdk(desk: Desk) -> None:
     kinds = [update["sessionUpdate"] for update in shown["updates"]]
     assert kinds.index("tool_call") < kinds.index("tool_call_update") < kinds.index("agent_message_chunk")
     assert (desk.project / "note.txt").exists()
+
+
+def test_files_in_place_of_an_editor_are_refused(tmp_path: Path) -> None:
+    for streams in ((subprocess.DEVNULL, subprocess.PIPE), (subprocess.PIPE, subprocess.DEVNULL)):
+        with Program(["acp"], tmp_path, streams=(*streams, subprocess.PIPE)) as program:
+            _, err = program.communicate(timeout=PATIENCE_S)
+        assert program.returncode == 2
+        assert err.startswith("headway: Standard input and output must lead to an editor, not to files.")
+        assert len(err.splitlines()) == 1

@@ -7,6 +7,7 @@ load a session again.
 import asyncio
 import json
 import os
+import stat
 import sys
 from typing import Any, Final
 
@@ -174,8 +175,18 @@ def get_session_id(params: Params) -> str:
     return key
 
 
+def can_stream(descriptor: int) -> bool:
+    """Whether the event loop can wait for a descriptor, as it cannot for files and /dev/null."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
 async def serve_stdio(settings: Settings, tenant_id: int) -> None:
     """Serve an editor until it closes the input. Output of other code goes to standard error."""
+    if not (can_stream(0) and can_stream(1)):
+        raise Invalid(
+            "Standard input and output must lead to an editor, not to files. Name `headway acp` in the editor's settings."
+        )
     loop = asyncio.get_running_loop()
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
