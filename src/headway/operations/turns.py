@@ -57,7 +57,9 @@ class NewMessage(StrictModel):
     ]
     mode: Annotated[
         TurnMode | None,
-        Field(description="queue: one item at a time, each answer checked by an assessor. Default: that of `continues`, or plan"),
+        Field(
+            description="queue: one item at a time, each answer checked by an assessor. Default: the mode of `continues`, or plan"
+        ),
     ] = None
     attachments: Annotated[list[NewAttachment], Field(max_length=attachment.MAX_ATTACHMENTS)] = []
     continues: Annotated[

@@ -40,7 +40,7 @@ DrawnPlan = Literal["all", "current"]  # every sub-goal, or only the ones that n
 # By the reason of the pause: how the goal can continue.
 DECIDE = "It needs a decision: continue, make a new plan, or abandon it."
 NEXT_ACTIONS: dict[PauseKind, str] = {
-    "budget": "It resumes by itself when there is money; raise the pool's limit to resume it now.",
+    "budget": "It resumes automatically when there is money; raise the pool's limit to resume it now.",
     "operator": "It continues when it is resumed.",
     "fault": "Resume it when the fault is fixed.",
     "goal_budget": "Raise or remove its budget, or decide: continue without a budget, make a new plan, or abandon it.",

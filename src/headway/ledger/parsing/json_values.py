@@ -91,7 +91,7 @@ def compile_pattern(pattern: str, **settings: bool) -> Any:
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         raise Invalid(
-            f"pattern is not valid: {to_one_line(reason.replace('(?m)', ''))[:200]}. The syntax is that of RE2: "
+            f"pattern is not valid: {to_one_line(reason.replace('(?m)', ''))[:200]}. RE2 reads patterns: "
             "no lookaround and no backreferences."
         ) from None
     finally:

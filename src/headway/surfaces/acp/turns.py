@@ -100,7 +100,7 @@ class EditorTurn:
             case TurnErrored(message, _):
                 raise TurnFailed(message)
             case SideEvent("turn_paused", data):
-                raise TurnFailed(f"The turn is paused: {data.get('why') or 'it waits for budget'}. It resumes by itself.")
+                raise TurnFailed(f"The turn is paused: {data.get('why') or 'it waits for budget'}. It resumes automatically.")
         for update in build_updates(event, self.conversation.folder):
             if update == self.last_plan:
                 continue  # the list has changed in a way that the editor does not show

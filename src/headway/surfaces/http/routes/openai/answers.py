@@ -167,7 +167,7 @@ class AnswerTranslator:
         return build_waiting_end(self.translator.waiting)
 
     def end_paused(self) -> AnswerEnd:
-        return AnswerEnd("paused", f"The turn is paused: {to_one_line(self.pause_reason)} It continues by itself after that.")
+        return AnswerEnd("paused", f"The turn is paused: {to_one_line(self.pause_reason)} It continues automatically after that.")
 
     def close(self, end: AnswerEnd) -> str:
         """Add what an answer ends with, and return it."""
