@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -10,6 +9,7 @@ from headway.actions.runs import jobs
 from headway.engine.runner import JobRunner
 from headway.ledger.errors import StorageError
 from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, LeaseWatch
+from headway.storage.clocks import read_steady_ms
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
@@ -42,7 +42,7 @@ class Takeover:
         except StorageError:
             self.lease_watch.record_outage()
             raise
-        if self.lease_watch.may_judge(time.monotonic_ns() // 1_000_000) and has_orphans:
+        if self.lease_watch.may_judge(read_steady_ms()) and has_orphans:
             count = await database.write(self.recover)
             if count:
                 log.warning("took over %d jobs of workers whose session ended or whose lease expired", count)

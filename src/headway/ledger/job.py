@@ -24,10 +24,13 @@ OUTAGE_GRACE_MS: Final = 10_000  # how long processes have to renew their leases
 
 class LeaseWatch:
     """Decides when a process may judge others by their leases. While it could not reach the database, perhaps the others could not
-    either, and did not renew their leases. So they get OUTAGE_GRACE_MS. Times are steady times in milliseconds."""
+    either, and did not renew their leases. So they get OUTAGE_GRACE_MS. If it stood still for a lease itself, perhaps the whole
+    machine did, which may have slept, and they get one more lease. Times are steady times in milliseconds."""
 
     def __init__(self) -> None:
         self.is_blind = False
+        self.stood_still = False
+        self.looked_at: int | None = None
         self.waits_until = 0
 
     def record_outage(self) -> None:
@@ -39,6 +42,10 @@ class LeaseWatch:
         if self.is_blind:
             self.is_blind = False
             self.waits_until = now + OUTAGE_GRACE_MS
+        stands_still = self.looked_at is not None and now - self.looked_at >= LEASE_MS
+        if stands_still and not self.stood_still:  # a machine that is always this slow has to judge at some time
+            self.waits_until = max(self.waits_until, now + LEASE_MS)
+        self.stood_still, self.looked_at = stands_still, now
         return now >= self.waits_until
 
 
