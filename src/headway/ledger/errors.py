@@ -37,6 +37,7 @@ HeadwayError
 ├── Halted                    the kill switch is on
 ├── TurnFailed                an agent could not finish a turn
 ├── Closed                    Headway was closed before the turn ended
+│   └── DatabaseClosed        a call after that; a StorageError as well
 ├── ServerUnreachable         the server of a remote client does not answer
 ├── ServerFailed              the server of a remote client could not do this
 ├── SettingsError             the environment or a flag is wrong
@@ -304,3 +305,11 @@ class DatabaseUnreleased(StorageError):
 
 class CommitUncertain(StorageError):
     """The database connection was lost during a commit, so the change may or may not be stored. Check before you repeat it."""
+
+
+class DatabaseClosed(Closed, StorageError):
+    """Headway is closed."""
+
+    @property
+    def is_transient(self) -> bool:
+        return False

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
-from headway.ledger.errors import Closed, HeadwayError
+from headway.ledger.errors import DatabaseClosed, HeadwayError
 from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.direct import connect, ignore_commit, is_sqlite
@@ -28,7 +28,6 @@ T = TypeVar("T")
 
 GROUP_LIMIT = 256
 READ_BUSY_LIMIT_S = 0.5  # a file locked by another process must not block the event loop
-CLOSED_MESSAGE = "Headway is closed."
 POSTGRES_CONNECTIONS = 8
 
 
@@ -60,7 +59,7 @@ class ThreadPool:
         future: asyncio.Future[T] = loop.create_future()
         with self.lock:
             if self.closed:
-                raise Closed(CLOSED_MESSAGE)
+                raise DatabaseClosed
             self.queue.put(Submission(work, future, loop, current_tenant.get()))
             if not self.idle.acquire(blocking=False) and len(self.threads) < self.size:
                 self._start_thread()
@@ -154,7 +153,7 @@ class InlineReader:
 
     async def run(self, work: Work[T]) -> T:
         if self.closed:
-            raise Closed(CLOSED_MESSAGE)
+            raise DatabaseClosed
         connection: Connection | None = getattr(self.local, "connection", None)
         if connection is None:
             connection = self.local.connection = self.open_connection()
