@@ -50,7 +50,8 @@ function useMovedFocus(status, box) {
   const index = wanted?.moves ? list.findIndex(({ id }) => id === wanted.id) : -1;
   useEffect(() => {
     const { activeElement: active } = document;
-    if (index < 0 || !box.current || (active !== document.body && !active.closest(".board [data-opens]"))) return; // the user has gone elsewhere
+    const isElsewhere = active !== document.body && !active.closest(".board [data-opens]"); // the user has gone on
+    if (index < 0 || !box.current || isElsewhere) return;
     const { scrollTop, clientHeight } = box.current;
     const top = index * ROW_HEIGHT;
     if (top < scrollTop) box.current.scrollTop = top;
