@@ -594,8 +594,7 @@ class ModelServer(ThreadingHTTPServer):
         self.violations: list[str] = []
         self._requests: list[Request] = []
         self._arrival = threading.Condition()
-        self._released = threading.Event()
-        self._released.set()
+        self._holds = False
         self._releases = 0
         self._handler = threading.local()
         self._closing = threading.Event()
@@ -615,6 +614,7 @@ class ModelServer(ThreadingHTTPServer):
         with self._arrival:
             self._requests.append(request)
             self._handler.releases = self._releases
+            self._handler.is_held = self._holds
             self._arrival.notify_all()
 
     def wait_for_requests(self, number: int) -> list[Request]:
@@ -630,19 +630,23 @@ class ModelServer(ThreadingHTTPServer):
             self._requests.clear()
 
     def hold(self) -> None:
-        """Hold every reply from now on. A script that comes too late, because the test has seen the request and released its reply
-        already, holds nothing."""
+        """Hold the replies to all requests from now on, until `release`. A script holds its own reply, unless the test has seen the
+        request and released its reply already."""
         with self._arrival:
-            if getattr(self._handler, "releases", self._releases) == self._releases:
-                self._released.clear()
+            if hasattr(self._handler, "is_held"):
+                self._handler.is_held = True
+            else:
+                self._holds = True
 
     def release(self) -> None:
         with self._arrival:
+            self._holds = False
             self._releases += 1
-            self._released.set()
+            self._arrival.notify_all()
 
     def pause(self, reply: Reply) -> None:
-        self._released.wait()
+        with self._arrival:
+            self._arrival.wait_for(lambda: not self._handler.is_held or self._releases > self._handler.releases)
         self._closing.wait(reply.seconds)
 
     def get_request(self) -> tuple[socket.socket, Any]:
