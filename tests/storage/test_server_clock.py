@@ -119,6 +119,21 @@ def test_all_processes_use_one_steady_clock(server: JumpingServer) -> None:
         assert first.read().drift >= (HOUR + 60) * 1000 - 5_000
 
 
+def test_a_process_that_stood_still_while_it_asked_does_not_set_the_clock_ahead() -> None:
+    local = [0]
+    pauses = [4_000]
+
+    def ask(_sql: str) -> tuple[int, int, int]:
+        """The server answers at the end of a pause."""
+        local[0] += pauses.pop() if pauses else 0
+        return (1_000_000 + local[0], 0, 0)
+
+    clock = ServerClock(lambda: local[0])
+    for _ in range(3):
+        assert clock.now(ask) == (1_000_000 + local[0], 0)
+        local[0] += 2_000
+
+
 def test_a_check_in_that_seems_to_be_in_the_future_is_due() -> None:
     limits = GoalLimits()
     checked = sub_goal(checked_at=HOUR * 1000)

@@ -16,6 +16,7 @@ from headway.storage.clocks import MIN_DRIFT_MS, SERVER_TIME_SQL, read_steady_ms
 from headway.storage.transaction import Row
 
 TTL_MS = 1_000
+MAX_READINGS = 3
 STORED_DRIFT = "COALESCE((SELECT ahead_ms FROM machine_clocks WHERE boot_id = 'server'), 0)"
 # The newest heartbeat shows that the clock was set back while no process ran.
 FIRST_SQL = f"{SERVER_TIME_SQL}, {STORED_DRIFT}, COALESCE((SELECT MAX(beat_at) FROM worker_leases), 0)"
@@ -55,13 +56,17 @@ class ServerClock:
         return self.answer._replace(now=self.answer.now + self.read_local() - (self.asked_at or 0))
 
     def _read(self, ask: Callable[[str], Row]) -> None:
-        start = self.read_local()
-        try:
-            row = ask(FIRST_SQL if self.asked_at is None else READ_SQL)
-        except errors.UndefinedTable:  # before the first migrations
-            row = (*ask(SERVER_TIME_SQL), 0, 0)
+        for _ in range(MAX_READINGS):
+            start = self.read_local()
+            try:
+                row = ask(FIRST_SQL if self.asked_at is None else READ_SQL)
+            except errors.UndefinedTable:  # before the first migrations
+                row = (*ask(SERVER_TIME_SQL), 0, 0)
+            round_trip = self.read_local() - start
+            if round_trip < MIN_DRIFT_MS:  # a slower one does not say when the answer was made
+                break
         server_now, drift, last_beat = map(int, row)
-        asked_at = (start + self.read_local()) // 2  # assume that the answer was made halfway through the round trip
+        asked_at = start + round_trip // 2  # assume that the answer was made halfway
         expected = last_beat if self.asked_at is None else sum(self.answer) + asked_at - self.asked_at
         if expected - (server_now + drift) >= MIN_DRIFT_MS:
             drift = expected - server_now
