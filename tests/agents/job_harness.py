@@ -17,6 +17,11 @@ def list_errors(talk: Talk) -> list[str]:
     return errors
 
 
+def get_delay_ms(job: Job) -> int:
+    """The delay that was stored for the job, whatever time has passed since."""
+    return job.due_at - job.updated_at
+
+
 async def wait_for_state(talk: Talk, state: str) -> Job:
     await talk.until(lambda: talk.job().state == state)
     return talk.job()

