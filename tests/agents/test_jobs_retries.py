@@ -16,6 +16,7 @@ from tests.agents.job_harness import (
     wait_for_end,
 )
 from tests.agents.turn_harness import in_order, open_talk
+from tests.free_ports import find_ports
 from tests.model_server import ModelServer, Reply, calls, drop, error, flaky, slow, text
 
 pytestmark = pytest.mark.usefixtures("dispatch")
@@ -60,7 +61,7 @@ def check_that_it_is_retried(database_url: str, tmp_path: Path, failure: Reply) 
 
 
 def test_a_provider_that_is_not_there_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, HELLO, retry_delay_s=LONG_S) as talk:
+    with open_talk(sqlite_url, tmp_path, HELLO, retry_delay_s=LONG_S, model_port=find_ports()) as talk:
         talk.server.shutdown()
         talk.server.server_close()
         talk.wait(begin_delayed_turn(talk))

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from headway.surfaces.log_lines import PlainLogFormatter
 from tests.agents.real_mcp_servers import use
 from tests.agents.test_mcp_client import KEY, SERVER
 from tests.agents.turn_harness import Talk, in_order, open_talk
+from tests.free_ports import find_ports
 from tests.model_server import calls, text
 from tests.npm_packages import install_packages
 from tests.surfaces.server_harness import wait_until
@@ -30,8 +31,7 @@ class HttpServer:
     def __init__(self, *command: str, pid_file: Path | None = None, **env: str) -> None:
         """`pid_file` holds the id of the server, if the command only starts it."""
         self.pid_file = pid_file
-        with closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
+        self.port = find_ports()
         self.command = [word.replace("PORT", str(self.port)) for word in command]
         self.env = {**os.environ, **env, "PORT": str(self.port)}
         self.url = f"http://127.0.0.1:{self.port}/mcp"

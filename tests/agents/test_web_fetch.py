@@ -209,10 +209,11 @@ def test_a_malformed_http_answer_is_an_error_in_one_sentence(site: Site, answer:
 
 
 def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
 
-    assert "could not be fetched" in get_refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
+        assert "could not be fetched" in get_refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
 
 
 # Allowed hosts and addresses

@@ -349,9 +349,12 @@ def open_talk(
     sweeping: bool = False,
     breaches: bool = False,
     tracer: Tracer | None = None,
+    model_port: int = 0,
     **options: str,
 ) -> Iterator[Talk]:
-    """`options` are settings by name. With `breaches`, requests may violate the model's API, and the test checks them itself."""
+    """`options` are settings by name. With `breaches`, requests may violate the model's API, and the test checks them itself.
+
+    A test that starts the model server again names its `model_port`, so that nothing else takes it meanwhile."""
     name = SCRIPTED if isinstance(script, Model) else STRONG
     values = {
         "home": str(home),
@@ -364,7 +367,7 @@ def open_talk(
     }
     with (
         pytest.MonkeyPatch.context() as patch,
-        ModelServer(Reply() if isinstance(script, Model) else script) as server,
+        ModelServer(Reply() if isinstance(script, Model) else script, model_port) as server,
         SharedDatabase(url) as database,
         asyncio.Runner() as loop,
     ):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.assistants.scripted_provider import Answer, Call, ScriptedProvider, serve
+from tests.free_ports import find_ports
 
 PATIENCE_S: Final = 240
 FIRST_ANSWER_S: Final = 20  # opencode sometimes leaves a request unanswered that comes while it starts
@@ -172,9 +172,7 @@ class Assistant:
         for the answer of this number. A server, which does not end by itself, is stopped when `until` holds."""
         with serve(answers, hold_at=kill_at) as provider:
             if self.client == "opencode":
-                with socket.socket() as free:
-                    free.bind(("127.0.0.1", 0))
-                    self.port = free.getsockname()[1]
+                self.port = find_ports()
             command, environment = self.build_command(provider.url, session), self.build_environment(provider.url)
             process = subprocess.Popen(
                 command,

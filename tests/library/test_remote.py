@@ -1,6 +1,7 @@
 """A program and its server, with a network between them that fails."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
@@ -118,15 +119,14 @@ def test_an_answer_is_streamed_across_cuts(served_sqlite: Service) -> None:
 
 def test_a_server_that_does_not_answer_is_named(served_sqlite: Service) -> None:
     async def scenario() -> None:
-        unused = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-        port = unused.sockets[0].getsockname()[1]
-        unused.close()
-        await unused.wait_closed()
-        async with connect(f"http://127.0.0.1:{port}", "hw_x", retries=0) as headway:
-            with pytest.raises(ServerUnreachable, match=rf"The server at http://127\.0\.0\.1:{port} cannot be reached: "):
-                await headway.todos.list()
-            with pytest.raises(ServerUnreachable):
-                await anext(aiter(headway.events.follow()))
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            port = closed.getsockname()[1]
+            async with connect(f"http://127.0.0.1:{port}", "hw_x", retries=0) as headway:
+                with pytest.raises(ServerUnreachable, match=rf"The server at http://127\.0\.0\.1:{port} cannot be reached: "):
+                    await headway.todos.list()
+                with pytest.raises(ServerUnreachable):
+                    await anext(aiter(headway.events.follow()))
         async with connect(served_sqlite.url, "hw_wrong") as headway:
             with pytest.raises(Unauthorized, match="not valid here"):
                 await headway.todos.list()
