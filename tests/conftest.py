@@ -43,6 +43,8 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_M
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 SELECT_EVENTS = "SELECT kind, data FROM events"
+OTHER_BACKENDS = """SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"""
 
 # The tests of a group run on one worker, because they share servers or import libraries that take seconds to load.
 SHARING_FILES = {
@@ -290,6 +292,14 @@ def postgres_url(
     filled = sweeping_connection.execute(build_table_query(sweeping_connection)).fetchall()
     sweeping_connection.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in filled).encode())
     check_events(request, events)
+
+
+@pytest.fixture
+def quiet_postgres_url(postgres_url: str, sweeping_connection: psycopg.Connection[Any]) -> str:
+    """The same, once the connections of the test before have ended: a terminated one still counts its deadlocks, and is listed."""
+    while sweeping_connection.execute(OTHER_BACKENDS).fetchone():
+        pass
+    return postgres_url
 
 
 @cache

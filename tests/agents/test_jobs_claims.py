@@ -93,7 +93,7 @@ def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limit
 
 
 @pytest.mark.usefixtures("dispatch")
-def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(postgres_url: str) -> None:
+def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(quiet_postgres_url: str) -> None:
     """If two engines locked the families in different orders, they would deadlock, and one would be rolled back after a second."""
 
     async def scenario(databases: list[Database]) -> None:
@@ -102,15 +102,15 @@ def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circl
         await asyncio.gather(*map(run_until_empty, engines))
 
     chance = random.Random(7)
-    with DirectDatabase(postgres_url) as database, ExitStack() as stack:
-        databases = [stack.enter_context(open_database(postgres_url)) for _ in range(4)]
+    with DirectDatabase(quiet_postgres_url) as database, ExitStack() as stack:
+        databases = [stack.enter_context(open_database(quiet_postgres_url)) for _ in range(4)]
         desk = TenantHarness(database)
         desk.write(enqueue, [f"family {chance.randrange(12)}" for _ in range(300)])
-        before = count_deadlocks(postgres_url)
+        before = count_deadlocks(quiet_postgres_url)
         run_with_timeout(scenario(databases))
         assert len(list_recorded_runs(desk)) == 300
         database.write(lambda tx: tx.run("DROP TABLE ran"))
-    assert count_deadlocks(postgres_url) == before
+    assert count_deadlocks(quiet_postgres_url) == before
 
 
 def count_deadlocks(url: str) -> int:

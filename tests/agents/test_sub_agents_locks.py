@@ -90,18 +90,18 @@ def build_step(
     return partial(apply_step, context=work, entries=entries, reply=ModelAnswered(response, call, transcript.encode(response)))
 
 
-def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(postgres_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(quiet_postgres_url: str, tmp_path: Path) -> None:
     with (
-        open_talk(postgres_url, tmp_path, text("Hello.")) as talk,
-        psycopg.connect(postgres_url, options="-c headway.tenant=all") as other,
+        open_talk(quiet_postgres_url, tmp_path, text("Hello.")) as talk,
+        psycopg.connect(quiet_postgres_url, options="-c headway.tenant=all") as other,
     ):
         root, (child,) = start_turn_with(talk, 1)
-        before = count_deadlocks(postgres_url)
+        before = count_deadlocks(quiet_postgres_url)
         ends = build_step(talk, child, ModelResponse([TextPart("Done.")]), CALL)
         other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # every step with a cost waits for this
-        with run_until_blocked(postgres_url, ends, lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, root.turn_id or "")):
+        with run_until_blocked(quiet_postgres_url, ends, lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
-        assert count_deadlocks(postgres_url) == before
+        assert count_deadlocks(quiet_postgres_url) == before
         rows = talk.database.read(lambda tx: runs.list_runs(tx, talk.tenant_id, root.turn_id, 5))
         assert {run.id: run.status for run in rows} == {root.id: "canceled", child.id: "completed"}
 

@@ -17,8 +17,8 @@ SENDERS = """SELECT pid FROM pg_stat_activity
 
 
 @pytest.fixture
-def observer(postgres_url: str) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+def observer(quiet_postgres_url: str) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
+    with psycopg.connect(quiet_postgres_url, autocommit=True) as connection:
         connection.execute("LISTEN heard")
         yield connection
 
