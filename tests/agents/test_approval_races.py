@@ -38,7 +38,7 @@ def erase(name: str, note: str | None = None) -> str:
     """Erases a thing."""
     with (HERE / "erased.txt").open("a") as file:
         print(name, file=file)
-    GO.wait(5)
+    GO.wait()
     return f"erased {name}"
 
 @tool(destructive=True)

@@ -38,15 +38,15 @@ from tests.model_server import slow, text
 pytestmark = pytest.mark.usefixtures("dispatch")
 
 CANCELED = ("canceled", "canceled")
-SLOW = slow(15, text("At last."))
+HELD = slow(600, text("At last."))  # never sent: the model server ends before
 
 
 def start_nested_sub_agents(talk: Talk) -> None:
     """Start three sub-agents: one waits for its own sub-agent, two are running."""
     talk.server.script = by_role(
         index=by_transcript(spawn_calls("dig", "drill", "later"), await_calls, text("Dug.")),
-        researcher=by_task(dig=delegate_call("shovel", "coder"), drill=SLOW, later=SLOW),
-        coder=SLOW,
+        researcher=by_task(dig=delegate_call("shovel", "coder"), drill=HELD, later=HELD),
+        coder=HELD,
     )
 
     async def scenario() -> None:
@@ -61,7 +61,7 @@ def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, 
     with open_talk(database_url, tmp_path, text("")) as talk:
         start_nested_sub_agents(talk)
         cancel_turn(talk)
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
+        talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
         assert get_states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
         assert (talk.turn()["status"], talk.run_row().status, talk.job().state) == ("canceled", "canceled", "canceled")
         assert [kind for kind, _ in talk.events(*TURN_ENDS)] == ["turn_canceled"]
@@ -73,8 +73,8 @@ def test_a_canceled_turn_also_stops_sub_agents_of_ended_agents(database_url: str
     with open_talk(database_url, tmp_path, text("")) as talk:
         talk.server.script = by_role(
             index=by_transcript(spawn_calls("dig"), await_calls, spawn_calls("drill"), await_calls, text("Dug.")),
-            researcher=by_task(dig=by_transcript(spawn_calls("shovel", role="coder"), text("A hole.")), drill=SLOW),
-            coder=SLOW,
+            researcher=by_task(dig=by_transcript(spawn_calls("shovel", role="coder"), text("A hole.")), drill=HELD),
+            coder=HELD,
         )
 
         async def scenario() -> None:
@@ -84,7 +84,7 @@ def test_a_canceled_turn_also_stops_sub_agents_of_ended_agents(database_url: str
         talk.wait(scenario())
         cancel_turn(talk)
         assert get_states(talk) == {"dig": ("completed", "completed"), "drill": CANCELED, "shovel": CANCELED}
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
+        talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
 
 
 def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite
         start_nested_sub_agents(talk)
         turn_id = talk.turn()["id"]
         talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
+        talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
         assert set(get_states(talk).values()) == {CANCELED}
 
 

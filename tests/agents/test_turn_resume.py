@@ -32,7 +32,7 @@ GO = threading.Event()
 def work(name):
     with (HERE / "done.txt").open("a") as file:
         print(name, file=file)
-    GO.wait(5)
+    GO.wait()
     return name
 
 @tool

@@ -63,6 +63,12 @@ async def sleep_briefly() -> None:
     await asyncio.sleep(TAKES_S)
 
 
+def count_engines(tx: Transaction) -> int:
+    """The number of engines that have taken a job."""
+    row = tx.one("SELECT COUNT(*) FROM (SELECT owner FROM ran UNION SELECT owner FROM jobs WHERE state = 'running') AS took")
+    return int(row[0]) if row else 0
+
+
 def build_engine(
     database: Database,
     owner: str,
@@ -101,7 +107,14 @@ async def main(url: str, owner: str, slots: int, per_family: int) -> None:
     database = Database(url)
     print("ready", flush=True)
     await asyncio.to_thread(input)
-    await run_until_empty(build_engine(database, owner, EngineLimits(slots, per_family)))
+
+    async def wait_for_another() -> None:
+        """No job ends before a second engine has taken one, so that one which starts early does not do them all."""
+        while await database.read(count_engines) < 2:
+            await sleep_briefly()
+        await sleep_briefly()
+
+    await run_until_empty(build_engine(database, owner, EngineLimits(slots, per_family), wait_for_another))
     database.close()
 
 

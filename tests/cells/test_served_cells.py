@@ -21,7 +21,7 @@ from tests.model_server import ModelServer, text
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.surfaces.event_stream import Stream, open_stream
 from tests.surfaces.model_fixtures import model_settings
-from tests.surfaces.server_harness import Service, check_problem, client_options, run_server
+from tests.surfaces.server_harness import Service, check_problem, client_options, run_server, wait_until
 from tests.surfaces.shell import Shell
 from tests.warm_start import Program
 
@@ -97,6 +97,10 @@ def read_to_end(stream: Stream) -> dict[str, Any]:
     return place
 
 
+def count_open_streams(served: ServedCells) -> float:
+    return served.services["eu1"].read_metrics()["headway_open_streams"]
+
+
 def take_created(stream: Stream) -> tuple[str, int]:
     """Return the subject of the todo that was created next, and the number of the event."""
     (event,) = stream.take(1)
@@ -142,12 +146,14 @@ def test_a_front_end_gets_its_turn_from_the_other_cell(served: ServedCells, tena
     headers = {"Idempotency-Key": "once"}
     model.script = lambda _: text("Good morning.")
     model.hold()
+    wait_until(lambda: count_open_streams(served) == 0, "streams of earlier tests end")
     with served.open(secret, "eu1") as here, served.open(secret, "eu2") as there, ThreadPoolExecutor(2) as threads:
         streaming = threads.submit(here.post, "/v1/ag-ui", json=run, headers=headers)
         model.wait_for_requests(1)
         (conversation,) = here.get("/v1/conversations").json()["conversations"]
         path = f"/v1/conversations/{conversation['id']}/messages"
         waiting = threads.submit(here.post, path, json={"content": "and now?"}, params={"wait": 60})
+        wait_until(lambda: count_open_streams(served) == 2, "the second message waits for the end of the first turn")
         served.run("tenant", "move", tenant, "--to", "eu2")
         frames = [
             json.loads(line.removeprefix("data: ")) for line in streaming.result(60).text.split("\n\n") if line[:5] == "data:"

@@ -48,6 +48,7 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
     with ExitStack() as stack:
         url = own_postgres.get_uri()
         model = stack.enter_context(run_model_process(build_step_rules(OURS + THEIRS), tmp_path))
+        model.hold()  # until the turns of both have started
         env = build_environment(tmp_path, model)
         database = stack.enter_context(DirectDatabase(url))
         desk = TenantHarness(database)
@@ -58,6 +59,7 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
         wait_until(lambda: sum(count_owners(desk).values()) == len(OURS), "somebody takes them")
         for name in THEIRS:
             say(client, client.conversation(), f"Note {name}.")
+        model.release()
         model.wait_for_requests(12)
         model.hold()  # so that no turn can end before Postgres has stopped
         own_postgres.stop()
