@@ -24,8 +24,6 @@ class ScriptedProvider(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), ScriptedHandler)
         self.bodies = bodies
         self.requests: list[dict[str, Any]] = []
-        self.released = threading.Event()
-        self.released.set()
 
     @property
     def url(self) -> str:
@@ -45,7 +43,6 @@ class ScriptedHandler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         self.server.requests.append(request)
         body = self.server.bodies[min(len(self.server.requests), len(self.server.bodies)) - 1]
-        self.server.released.wait(30)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -67,7 +64,6 @@ def run_provider(*bodies: Body) -> Iterator[ScriptedProvider]:
         try:
             yield provider
         finally:
-            provider.released.set()
             provider.shutdown()
             thread.join()
 

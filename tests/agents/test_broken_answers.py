@@ -1,6 +1,8 @@
 """Answers that a provider broke off: Google's malformed calls are asked for again, and the text of a refusal is shown."""
 
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +56,27 @@ def test_hints_are_counted_for_each_step(sqlite_url: str, tmp_path: Path) -> Non
 
 
 def test_hints_are_counted_across_a_crash(sqlite_url: str, tmp_path: Path) -> None:
-    with run_provider(MALFORMED) as provider, open_talk(sqlite_url, tmp_path, text(""), model=GOOGLE) as talk:
+    released = threading.Event()
+
+    def hold_reply() -> Iterator[str]:
+        released.wait()
+        yield MALFORMED
+
+    with (
+        run_provider(MALFORMED, hold_reply(), MALFORMED) as provider,
+        open_talk(sqlite_url, tmp_path, text(""), model=GOOGLE) as talk,
+    ):
 
         async def scenario() -> None:
             task = await talk.begin()
-            await talk.until(lambda: len(talk.list_event_data("refused")) == 1)
-            provider.released.clear()
+            await talk.until(lambda: len(provider.requests) == 2)
             await talk.crash(task)
 
-        talk.wait(scenario())
-        provider.released.set()
+        try:
+            talk.wait(scenario())
+        finally:
+            released.set()
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.resume_turn()["status"] == "failed"
         assert len(talk.list_event_data("refused")) == 2
         assert len(talk.model_calls()) == 3
