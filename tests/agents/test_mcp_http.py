@@ -127,8 +127,10 @@ def test_a_read_is_repeated_after_the_server_was_killed(sqlite_url: str, tmp_pat
         async def kill_during_call() -> None:
             task = await talk.begin()
             await talk.until(lambda: servers.list_calls() == ["wait"])
+            servers.sample.kill()  # until the new one is ready, nothing else happens in this process
             servers.log.with_name("go").touch()
-            servers.sample.restart()  # nothing else happens in this process meanwhile
+            servers.sample.start()
+            servers.sample.wait_until_ready()
             await talk.wait_until_ended(task)
 
         talk.wait(kill_during_call())
