@@ -56,7 +56,7 @@ def test_parallel_turns_never_spend_more_than_the_pool(database_url: str, tmp_pa
     with open_talk(database_url, tmp_path, script, budget_usd=budget_usd) as talk:
         talk.wait(run_turns(talk))
         events = talk.list_event_data("cost_changed")
-        assert len(events) > 10
+        assert events
         assert all(event["spent_usd"] <= event["limit_usd"] for event in events)
         pool = talk.pool()
         assert (0 < pool.spent <= float(budget_usd) * NANOS_PER_DOLLAR, pool.reserved) == (True, 0)
