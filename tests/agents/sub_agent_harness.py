@@ -136,12 +136,12 @@ def cancel_turn(talk: Talk) -> None:
 # Actions
 
 
-def hold_replies(talk: Talk, reply: Reply | Script) -> Script:
-    """On the first request, hold back all replies of the model server until it is released."""
+def hold_replies(talk: Talk, reply: Reply | Script, number: int = 1) -> Script:
+    """Hold the replies to the first `number` requests until the model server is released. Other agents get their replies."""
     requests_seen = count()
 
     def script(request: Request) -> Reply:
-        if not next(requests_seen):
+        if next(requests_seen) < number:
             talk.server.hold()
         return to_script(reply)(request)
 

@@ -39,7 +39,7 @@ def count_running(talk: Talk) -> list[int]:
 def test_the_fifth_of_one_parent_waits_for_a_slot(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
         talk.server.script = by_role(
-            index=by_transcript(spawn_calls(*FIVE), await_calls, text("Dug.")), researcher=hold_replies(talk, text("A hole."))
+            index=by_transcript(spawn_calls(*FIVE), await_calls, text("Dug.")), researcher=hold_replies(talk, text("A hole."), 4)
         )
         talk.wait(begin_and_wait(talk, "researcher", 4))
         talk.wait(talk.until(lambda: talk.job().state == "delayed"))

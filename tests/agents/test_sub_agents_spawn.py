@@ -34,7 +34,7 @@ HOLES = by_task(dig=text("A hole."), drill=text("A bore."), shovel=text("A heap.
 def test_spawned_sub_agents_work_at_the_same_time(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
         talk.server.script = by_role(
-            index=by_transcript(spawn_calls("dig", "drill"), await_calls, text("Dug.")), researcher=hold_replies(talk, HOLES)
+            index=by_transcript(spawn_calls("dig", "drill"), await_calls, text("Dug.")), researcher=hold_replies(talk, HOLES, 2)
         )
         talk.wait(begin_and_wait(talk, "researcher", 2))
         assert get_states(talk) == {"dig": ("running", "running"), "drill": ("running", "running")}
@@ -58,19 +58,24 @@ async def poll_delayed_job(talk: Talk) -> list[int]:
 
 
 def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls(database_url: str, tmp_path: Path) -> None:
+    def await_at_third_request(request: Request) -> Reply:
+        talk.server.wait_for_requests(3)  # two of the supervisor, and one of its sub-agent
+        return call_on_first("await_agent", timeout_s=0.5)(request)
+
+    def answer_at_fourth_request(_: Request) -> Reply:
+        talk.server.wait_for_requests(4)  # the await call has returned
+        return text("A hole.")
+
     async def scenario() -> list[int]:
-        await begin_and_wait(talk, "researcher")
-        steps = await poll_delayed_job(talk)
-        await talk.until(lambda: len(list_requests(talk, "index")) == 3)  # the await call has returned
-        return steps
+        await talk.begin()
+        return await poll_delayed_job(talk)
 
     with open_talk(database_url, tmp_path, text("")) as talk:
-        index = by_transcript(spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.5), await_calls, text("Dug."))
-        talk.server.script = by_role(index=index, researcher=hold_replies(talk, HOLES))
+        index = by_transcript(spawn_calls("dig"), await_at_third_request, await_calls, text("Dug."))
+        talk.server.script = by_role(index=index, researcher=answer_at_fourth_request)
         steps = talk.wait(scenario())
         assert len(steps) > 5
         assert len(set(steps)) == 1
-        talk.server.release()
         assert wait_for_end(talk)["outcome"] == "answered"
         first, second = list_tool_answers(talk.server.requests[-1], "await_agent")
         assert first == {"run_id": list_sub_agents(talk)["dig"].id, "status": "running"}
@@ -116,17 +121,23 @@ def test_check_agent_reports_the_progress_of_a_sub_agent(sqlite_url: str, tmp_pa
 
 
 def test_a_running_sub_agent_is_shown_as_running(sqlite_url: str, tmp_path: Path) -> None:
+    def check_at_fifth_request(request: Request) -> Reply:
+        talk.server.wait_for_requests(5)  # three of the supervisor, and two of its sub-agent
+        return call_on_first("check_agent")(request)
+
+    def answer_at_sixth_request(_: Request) -> Reply:
+        talk.server.wait_for_requests(6)  # the supervisor has checked
+        return text("A hole.")
+
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         index = by_transcript(
-            spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.3), call_on_first("check_agent"), await_calls, text("Dug.")
+            spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.3), check_at_fifth_request, await_calls, text("Dug.")
         )
-        worker = by_transcript(calls(("now", {})), hold_replies(talk, text("A hole.")))
+        worker = by_transcript(calls(("now", {})), answer_at_sixth_request)
         talk.server.script = by_role(index=index, researcher=worker)
-        talk.wait(begin_and_wait(talk, "researcher", 2))
-        talk.wait(talk.until(lambda: talk.job().state == "running"))
-        talk.server.release()
-        wait_for_end(talk)
+        talk.say()
         (looked,) = list_tool_answers(talk.server.requests[-1], "check_agent")
+        assert looked["status"] == "running"
         assert looked["iterations"] in (1, 2)
         assert isinstance(looked["last_activity_s"], int)
 
