@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.limits import Sandbox
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
+from tests.surfaces.server_harness import wait_until
 from tests.tables import each_row
 
 LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
@@ -125,12 +128,24 @@ def list_sleepers(mark: str) -> list[psutil.Process]:
 
 def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path, sandbox: Sandbox) -> None:
     mark = f"300.{time.time_ns()}"
-    script = f"sleep {mark} & echo begun; sleep {mark}"
     started_at = time.monotonic()
-    with pytest.raises(Invalid, match=r"did not finish within 1 s and was stopped\. Its last output: begun"):
-        shell.run(["sh", "-c", script], str(workspace), sandbox, limit_s=1)
+    with pytest.raises(Invalid, match=r"did not finish within 1 s and was stopped\."):
+        shell.run(["sh", "-c", f"sleep {mark} & sleep {mark}"], str(workspace), sandbox, limit_s=1)
 
     assert time.monotonic() - started_at < 30
+    assert all(ends_soon(sleeper.pid) for sleeper in list_sleepers(mark))
+
+
+def test_a_program_that_is_stopped_is_stopped_with_all_it_started_and_its_output_is_told(workspace: Path, sandbox: Sandbox) -> None:
+    mark, canceled = f"300.{time.time_ns()}", threading.Event()
+    script = f"echo begun; sleep {mark} & sleep {mark}"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(shell.run, ["sh", "-c", script], str(workspace), sandbox, canceled=canceled)
+        wait_until(lambda: len(list_sleepers(mark)) == 2, "both children")
+        canceled.set()
+        with pytest.raises(Invalid, match=r"was canceled and was stopped\. Its last output: begun"):
+            running.result()
+
     assert all(ends_soon(sleeper.pid) for sleeper in list_sleepers(mark))
 
 

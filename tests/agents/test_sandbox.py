@@ -253,9 +253,9 @@ def test_python_code_runs_in_the_workspace(programmer: ToolCaller, workspace: Pa
 
 
 def test_python_code_has_a_time_limit(programmer: ToolCaller) -> None:
-    refusal = programmer.refused("run_python", code="print('begun', flush=True)\nwhile True: pass", timeout_s=1)
+    refusal = programmer.refused("run_python", code="while True: pass", timeout_s=1)
 
-    assert refusal == "python3 did not finish within 1 s and was stopped. Its last output: begun\n"
+    assert refusal == "python3 did not finish within 1 s and was stopped. Its last output: nothing"
     assert "timeout_s" in programmer.refused("run_python", code="1", timeout_s=301)
     assert "code" in programmer.refused("run_python", code="")
 

@@ -111,15 +111,15 @@ def test_what_programs_change_delete_and_rename_is_found_by_comparing(database_u
 
 
 def test_a_program_that_is_stopped_has_its_files_recorded(sqlite_url: str, tmp_path: Path) -> None:
-    code = "open('made.txt', 'w').write('partly')\nimport time\ntime.sleep(60)"
-    with open_talk(
-        sqlite_url, tmp_path, in_order(*run_calls(("run_python", {"code": code, "timeout_s": 1}))), commands=PROGRAMS
-    ) as talk:
+    write = "open('made.txt', 'w').write('partly')\n"
+    code = f"{write}import subprocess\nfor child in [subprocess.Popen(['sleep', '300']) for _ in range(20)]: child.wait()"
+    script = in_order(*run_calls(("run_python", {"code": code})))
+    with open_talk(sqlite_url, tmp_path, script, commands=PROGRAMS, sandbox_processes="10") as talk:
         talk.say()
 
         assert list_versions(talk, "made.txt") == [("changed", "partly")]
         (result,) = talk.list_event_data("tool_result")
-        assert (result["is_error"], "did not finish within 1 s" in result["result"]["error"]) == (True, True)
+        assert (result["is_error"], "started more than 10 processes and was stopped" in result["result"]["error"]) == (True, True)
 
 
 def test_large_and_many_files_are_recorded_within_limits(sqlite_url: str, tmp_path: Path) -> None:
