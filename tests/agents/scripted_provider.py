@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,12 +15,13 @@ ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "OLLAMA_BASE_URL", "AZURE_OPENAI_ENDPOINT
 KEYS = {"GEMINI_API_KEY": "test-key", "AZURE_OPENAI_API_KEY": "test-key", "OPENAI_API_VERSION": "2025-03-01-preview"}
 
 Body = str | Iterable[str]  # an iterable is sent piece by piece, until the client disconnects
+Choice = Callable[[dict[str, Any]], Body]  # the body for a request
 
 
 class ScriptedProvider(ThreadingHTTPServer):
     daemon_threads = False
 
-    def __init__(self, *bodies: Body) -> None:
+    def __init__(self, *bodies: Body | Choice) -> None:
         super().__init__(("127.0.0.1", 0), ScriptedHandler)
         self.bodies = bodies
         self.requests: list[dict[str, Any]] = []
@@ -43,6 +44,8 @@ class ScriptedHandler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         self.server.requests.append(request)
         body = self.server.bodies[min(len(self.server.requests), len(self.server.bodies)) - 1]
+        if callable(body):
+            body = body(request)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -54,7 +57,7 @@ class ScriptedHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def run_provider(*bodies: Body) -> Iterator[ScriptedProvider]:
+def run_provider(*bodies: Body | Choice) -> Iterator[ScriptedProvider]:
     """Run the provider, and point the libraries of all providers to it."""
     with pytest.MonkeyPatch.context() as patch, ScriptedProvider(*bodies) as provider:
         thread = threading.Thread(target=provider.serve_forever, args=(0.01,))
