@@ -60,7 +60,7 @@ async def leave_later() -> None:
     """Tries the same."""
     raise SystemExit(3)
 
-@tool(timeout_s=3)
+@tool
 async def called_off() -> None:
     """Waits for something that somebody else calls off."""
     waited = asyncio.create_task(asyncio.sleep(30))
