@@ -42,16 +42,12 @@ def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def leave_job(ledger: TenantHarness, age_ms: int, session_lock: int) -> None:
+def leave_job(tx: Transaction, tenant_id: int, age_ms: int, session_lock: int) -> None:
     """Store a running job of another process, which recorded its last heartbeat this long ago."""
-
-    def leave(tx: Transaction, tenant_id: int) -> None:
-        (job,) = enqueue(tx, tenant_id, [""])
-        job_store.save_job(tx, job._replace(state="running", owner="another"))
-        worker_leases.record_heartbeat(tx, "another", session_lock)
-        tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", age_ms)
-
-    ledger.write(leave)
+    (job,) = enqueue(tx, tenant_id, [""])
+    job_store.save_job(tx, job._replace(state="running", owner="another"))
+    worker_leases.record_heartbeat(tx, "another", session_lock)
+    tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", age_ms)
 
 
 @pytest.mark.parametrize(
@@ -77,17 +73,19 @@ def test_a_process_is_taken_over_when_its_lock_is_free_and_its_last_heartbeat_is
     is_settled: bool,
     is_taken: bool,
 ) -> None:
-    leave_job(ledger, age_ms, session_lock)
+    def leave_and_recover(tx: Transaction) -> int:
+        session.open(LOCK + 1)
+        session.opened_at -= SETTLING_S * is_settled
+        leave_job(tx, ledger.tenant.id, age_ms, session_lock)
+        return engine.takeover.recover(tx)  # in one transaction, because a lease that has not expired lasts only for seconds
+
     if is_held:
         admin.execute("SELECT pg_advisory_lock(%s)", (session_lock,))
-    session = ServerSession()
-    session.open(LOCK + 1)
-    session.opened_at -= SETTLING_S * is_settled
     with closing(Database(postgres_url)) as database:
         engine = build_engine(database, "one")
-        engine.runner.session = session
+        session = engine.runner.session = ServerSession()
 
-        assert ledger.database.write(engine.takeover.recover) == is_taken
+        assert ledger.database.write(leave_and_recover) == is_taken
 
 
 class Listener:
