@@ -17,7 +17,7 @@ import psutil
 from headway.actions.installation import tenants
 from headway.actions.todos import conversations
 from headway.agents.mcp.config import START_TIMEOUT_S
-from tests.agents.turn_harness import Talk, in_order, open_talk
+from tests.agents.turn_harness import PATIENCE_S, Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text
 from tests.npm_packages import install_packages
 
@@ -26,7 +26,11 @@ POLICY = '[[rule]]\ntool = "files__write_file"\ndecision = "allow"\n'
 WATCHMAKER = 'prompt = "You are the watchmaker."\ntools = ["mcp:time"]\n'
 
 PROGRAMS = Path(sys.executable).parent
-TIME_SERVER = {"command": str(PROGRAMS / "mcp-server-time"), "args": ["--local-timezone", "UTC"]}
+TIME_SERVER: dict[str, Any] = {
+    "command": str(PROGRAMS / "mcp-server-time"),
+    "args": ["--local-timezone", "UTC"],
+    "start_timeout_s": PATIENCE_S,
+}
 
 
 def build_servers(folder: Path) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def list_states(talk: Talk) -> list[str]:
 def test_a_server_that_others_wrote_is_called(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"time": TIME_SERVER}}))
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
+        talk.wait(talk.headway.prepare_tools(talk.headway.roles.find("index"), None))  # a turn would wait for 10 s only
         convert = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
         (converted,) = use(talk, ("time__convert_time", convert))
         assert "21:00:00+09:00" in converted
