@@ -262,6 +262,13 @@ class FeedChannel:
             self.size -= len(oldest.data)
             self.floor = oldest.seq
 
+    def stop_pump(self) -> None:
+        """Stop reading the log. A canceled task keeps its channel. If the channel kept the task, its events would stay until the
+        garbage collector examines all objects, which in a server happens hours later."""
+        if self.pump:
+            self.pump.cancel()
+            self.pump = None
+
     def news(self, reader: FeedReader) -> list[FeedEvent]:
         """Return the kept events that this reader has not seen, and mark them as seen."""
         events, position, after = self.events, reader.position, reader.after
@@ -478,8 +485,7 @@ class Feed:
             self.on_readers_changed()
         if not channel.readers and self.channels.get(channel.tenant_id) is channel:
             del self.channels[channel.tenant_id]
-            if channel.pump:
-                channel.pump.cancel()
+            channel.stop_pump()
 
     async def _read_older(self, channel: FeedChannel, reader: FeedReader) -> list[FeedEvent]:
         """Read the next page of the log, for a reader that is behind the kept events."""
@@ -536,8 +542,7 @@ class Feed:
         channel.departure = departure
         if self.channels.get(channel.tenant_id) is channel:
             del self.channels[channel.tenant_id]
-        if channel.pump:
-            channel.pump.cancel()
+        channel.stop_pump()
         for reader in channel.readers:
             reader.bell.ring()
 
