@@ -39,6 +39,8 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 )
 API_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 NO_STORE = (b"cache-control", b"no-store")
+# They refer to the scope: after the request, it would wait for the garbage collector, with the body and the answer.
+BACK_REFERENCES = ("headway.request", "headway.send", "headway.deadline")
 
 
 class HttpMetrics:
@@ -173,6 +175,11 @@ class RequestResponse:
             await to_problem_response(problem, self.scope["path"])(self.scope, receive, self.send)
 
     def finish(self) -> None:
+        self.note()
+        for name in BACK_REFERENCES:
+            self.scope.pop(name, None)
+
+    def note(self) -> None:
         method, route = self.scope["method"], get_route_template(self.scope)
         self.metrics.note(method, route, self.status, self.answered_at - self.began_at)  # a long stream is not a slow response
         if route not in UNLOGGED_ROUTES and log.isEnabledFor(logging.INFO):
