@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
+from weakref import ref
 
 from pydantic_ai.models import Model
 
@@ -86,13 +87,18 @@ async def capture_response(response: Any) -> None:
     received = CURRENT_BODY.get(None)
     if received is not None:
         received.begin()
-        response.aiter_bytes = wrap_reader(response.aiter_bytes, received)
+        response.aiter_bytes = wrap_reader(ref(response), type(response).aiter_bytes, received)
 
 
-def wrap_reader(read: Callable[..., AsyncIterator[bytes]], received: ReceivedBody) -> Callable[..., AsyncIterator[bytes]]:
-    async def read_and_record(*options: Any) -> AsyncIterator[bytes]:
-        async for chunk in read(*options):
+def wrap_reader(
+    find_response: Callable[[], Any], read: Callable[..., AsyncIterator[bytes]], received: ReceivedBody
+) -> Callable[..., AsyncIterator[bytes]]:
+    """Return a method of the response that records what it reads. It does not keep the response: a response that kept itself would
+    stay, together with its request, until the garbage collector finds it."""
+
+    async def record(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
             received.take(chunk)
             yield chunk
 
-    return read_and_record
+    return lambda *options: record(read(find_response(), *options))
