@@ -63,7 +63,10 @@ class ThreadPool:
             self.queue.put(Submission(work, future, loop, current_tenant.get()))
             if not self.idle.acquire(blocking=False) and len(self.threads) < self.size:
                 self._start_thread()
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # its error's traceback has this frame, and both would wait for the garbage collector
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._serve, name=f"headway-{self.name}-{len(self.threads)}", daemon=True)
@@ -138,7 +141,8 @@ def copy_error(error: BaseException) -> BaseException:
     """Copy an error for one caller, because callers in a group must not share a traceback that each of them extends."""
     if isinstance(error, StopIteration):  # a future cannot carry it, and the outcomes after it would be lost
         return RuntimeError("The work raised StopIteration.")
-    return copy(error) if isinstance(error, HeadwayError) else error
+    # Without its traceback: the frames have the outcomes of the group, and all would wait for the garbage collector.
+    return copy(error.with_traceback(None)) if isinstance(error, HeadwayError) else error
 
 
 class InlineReader:
