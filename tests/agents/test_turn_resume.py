@@ -262,7 +262,7 @@ def test_a_turn_that_changes_hands_at_each_request_ends_as_if_it_had_not(databas
     """At each takeover, the previous process may not notice at once and may continue for a while."""
     chance = random.Random(7)
     tasks: list[asyncio.Task[None]] = []
-    taken: set[tuple[str, int]] = set()
+    taken: set[tuple[int, int]] = set()
 
     def change_hands(request: Request) -> Reply:
         """Give the turn to another process, which sends the same request again."""
