@@ -8,7 +8,8 @@ import subprocess
 from bench.engine_jobs import ROUNDS, SINGLE, WORKLOAD, Ours, ours_on_postgres, own_database, waits_in_turns
 from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most, benchmark, in_turns
 from headway.dispatch.opening import open_dispatcher
-from tests.restate.nodes import RestateCluster, find_ports, run_restate
+from tests.free_ports import find_ports
+from tests.restate.nodes import RestateCluster, run_restate
 
 BUILT_IN = "the same with the built-in dispatch"
 

@@ -59,9 +59,11 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
         wait_until(lambda: sum(count_owners(desk).values()) == len(OURS), "somebody takes them")
         for name in THEIRS:
             say(client, client.conversation(), f"Note {name}.")
+        turns = len(OURS + THEIRS)
+        model.wait_for_requests(turns)
         model.release()
-        model.wait_for_requests(12)
-        model.hold()  # so that no turn can end before Postgres has stopped
+        model.hold()  # the next replies, so that no turn can end before Postgres has stopped
+        model.wait_for_requests(2 * turns)
         own_postgres.stop()
         own_postgres.start()
         assert count_unfinished(desk) > 0
