@@ -13,6 +13,7 @@ import apsw
 
 from bench import draw
 from bench.harness import Benchmark, Measurements
+from headway.surfaces.cli.main import find_commit
 
 HERE = Path(__file__).parent
 PAGE = HERE / "RESULTS.md"
@@ -46,6 +47,7 @@ def conditions() -> dict[str, Any]:
     """Return the machine's properties and its load. On a loaded machine both sides wait, and ratios approach 1."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "code": find_commit(),
         "cores": os.cpu_count(),
         "architecture": platform.machine(),
         "system": system_name(),
@@ -63,7 +65,8 @@ def system_name() -> str:
 
 
 def as_document(machine: dict[str, Any], results: list[Result]) -> dict[str, Any]:
-    return {"machine": machine, "benchmarks": [as_json(result) for result in results]}
+    measured = {"date": machine["date"], "code": machine["code"]}
+    return {"machine": machine, "benchmarks": [as_json(result) | measured for result in results]}
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -176,7 +179,7 @@ def write_down(document: dict[str, Any]) -> None:
     PICTURE.write_text(draw.picture(document), encoding="utf-8")
     tables = {
         "machine": machine_line(document),
-        "table": aligned([TITLES, *(cells(benchmark) for benchmark in document["benchmarks"])]),
+        "table": aligned([TITLES, *(cells(mark_other_code(document, benchmark)) for benchmark in document["benchmarks"])]),
         "growth": growth_table(document),
         "tokens": tokens_table(document),
         "short": short_line(document),
@@ -196,6 +199,13 @@ def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     is_complete = all(result["name"] in new_results for result in before["benchmarks"])
     results = [new_results.pop(result["name"], result) for result in before["benchmarks"]]
     return now if is_complete else {"machine": before["machine"], "benchmarks": [*results, *new_results.values()]}
+
+
+def mark_other_code(document: dict[str, Any], benchmark: dict[str, Any]) -> dict[str, Any]:
+    """Let a row say so that was measured with other code than the whole table."""
+    code, date = benchmark.get("code"), benchmark.get("date", "")
+    is_other = code != document["machine"].get("code")
+    return benchmark | {"name": f"{benchmark['name']} (of {date[:10]}, {code})"} if is_other else benchmark
 
 
 def machine_line(document: dict[str, Any]) -> str:
