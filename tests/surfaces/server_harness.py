@@ -19,6 +19,7 @@ from headway.actions.installation import tenants
 from headway.ledger.errors import TenantMoving
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import worker_leases
 from headway.surfaces.http.problems import is_openai_path
 from headway.testing import FixedClock, TenantHarness
 from tests.warm_start import Program
@@ -171,6 +172,16 @@ class Service:
         """Open the same database with a clock that is this far in the past."""
         with DirectDatabase(self.database_url, FixedClock(int((time.time() - seconds) * 1000))) as earlier:
             yield earlier
+
+    @contextmanager
+    def beside(self, owner: str) -> Iterator[None]:
+        """Another process is alive until the block ends, however long that takes."""
+        with self.ago(-3_600) as later:
+            later.write(lambda tx: worker_leases.record_heartbeat(tx, owner))
+            try:
+                yield
+            finally:
+                later.write(lambda tx: worker_leases.release_owner(tx, owner))
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> ServerExit:
         start = time.monotonic()

@@ -1,7 +1,7 @@
 """Idempotency-Key: a repeated request gets the same response and takes effect once."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +23,6 @@ from headway.ledger.job import Job
 from headway.ledger.run import Effect
 from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import jobs as job_store
-from headway.storage.stores import worker_leases
 from headway.storage.transaction import Transaction
 from tests.surfaces.openapi_routes import list_operations
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_server
@@ -121,9 +120,15 @@ def add_goal(client: Client, verb: str) -> int:
 OF_THE_INSTALLATION = ("/v1/tenants", "/v1/mcp-servers/{name}/reconnect")  # tested with the rest of it, in another file
 
 
-def test_every_post_of_the_api_takes_a_key(client: Client, service: Service) -> None:
-    with service.ago(-3_600) as later:  # valid for an hour: otherwise the server would take over what somebody runs
-        later.write(lambda tx: worker_leases.record_heartbeat(tx, "somebody"))
+@pytest.fixture
+def somebody(service: Service) -> Iterator[None]:
+    """A live process of this name. Otherwise the server would take over what it runs."""
+    with service.beside("somebody"):
+        yield
+
+
+@pytest.mark.usefixtures("somebody")
+def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create_token, scope='admin').secret}"
     conversation = client.conversation()
     turn = client.turn(conversation)
